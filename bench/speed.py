@@ -136,14 +136,11 @@ def similarities(ratings: Ratings, bought: Ratings) -> Iterator[Case]:
 
 
 def bounds(scores: int) -> Iterator[Case]:
-    """Yield bounds on ε beside jax-privacy and privacy-estimates."""
+    """Yield bounds on ε beside jax-privacy."""
     from dpaudit.bounds.frequentist.labels import label_epsilon
+    from dpaudit.bounds.frequentist.likelihood import two_sample_epsilon
     from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-    from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
-    from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
-    from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
-    from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
-    from dpaudit.bounds.outcomes import Counts
+    from dpaudit.bounds.gdp import one_run_gdp_epsilon
 
     rng = np.random.default_rng(1)
     absent = rng.normal(size=scores // 2)
@@ -151,40 +148,13 @@ def bounds(scores: int) -> Iterator[Case]:
     included = rng.normal(size=CANARIES // 2) + 1
     left_out = rng.normal(size=CANARIES // 2)
     correct = int((included > 0.5).sum() + (left_out <= 0.5).sum())
-    counts = Counts(tp=900, fp=100, fn=100, tn=900)
     tested = {"delta": DELTA, "alpha": ALPHA}
-
-    def their_split() -> object:
-        from jax_privacy.auditing import CanaryScoreAuditor, Split
-
-        auditor = CanaryScoreAuditor(present, absent)
-        return auditor.epsilon_clopper_pearson(ALPHA, DELTA, threshold_strategy=Split())
 
     def their_one_run() -> object:
         from jax_privacy.auditing import CanaryScoreAuditor
 
         return CanaryScoreAuditor(included, left_out).epsilon_one_run_fdp(ALPHA, DELTA)
 
-    def their_beta() -> object:
-        from privacy_estimates import AttackResults, compute_eps_lo
-
-        results = AttackResults(FN=100, FP=100, TN=900, TP=900)
-        return compute_eps_lo(results, DELTA, ALPHA, "joint-beta")
-
-    yield Case(
-        "held-out threshold, 2e6 scores",
-        lambda: held_out_epsilon(absent, present, **tested),
-        their_split,
-        "jax-privacy",
-        5,
-    )
-    yield Case(
-        "joint Beta, n = 1000",
-        lambda: joint_beta_epsilon(counts, **tested),
-        their_beta,
-        "privacy-estimates",
-        1,
-    )
     yield Case(
         "one-run f-DP, m = 20 000",
         lambda: one_run_gdp_epsilon(CANARIES, CANARIES, correct, **tested),

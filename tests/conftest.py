@@ -84,7 +84,7 @@ def module_seeds(request: pytest.FixtureRequest) -> Iterator[Seeds]:
     seeds = Seeds()
     seeds.begin(request.node.nodeid)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpaudit.bounds.frequentist.seeds.secrets.randbits", seeds.draw)
+        patch.setattr("dpaudit.bounds.outcomes.secrets.randbits", seeds.draw)
         yield seeds
 
 

@@ -21,7 +21,7 @@ from pages import page, write
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
+from dpaudit.bounds.divergence import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.core.estimate import Estimate
 from dpaudit.reports.render.markdown import row
 

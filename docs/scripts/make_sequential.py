@@ -283,9 +283,9 @@ outputs.
 Of papers, the first game of each false claim of [the catalogue](../claims/index.md) is repeated:
 parts of one game of the catalogue's own length, so that dear games have fewer runs. A round is a
 trial on each data set, and the number of rounds is at most {ROUNDS:,}, or {FEW} where the catalogue
-has fewer than {MANY:,} trials. Their scores are bet on in pairs, as by `dpaudit epsilon --method
-sequential`, and looked at after every round. `dpaudit claims --verify --stop when-decided` bets on
-the same scores, at the level of its many games.
+has fewer than {MANY:,} trials. Their scores are bet on in pairs, and looked at after every round.
+`dpaudit claims --verify --stop when-decided` bets on the same scores, at the level of its many
+games.
 
 González et al. 2025 (arXiv:2509.07055) and, for f-DP, Kutta et al. 2026 (arXiv:2602.06518) also
 bet against a claim as outputs come, so that their tests, too, may end at any output at the stated

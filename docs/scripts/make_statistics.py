@@ -16,7 +16,7 @@ from default_seed import false_claims as false_at_default
 from pages import ROOT, page, write
 
 # scenarios makes soundness_cases, which stands beside its test, importable.
-from scenarios import ALPHA, ROWS, SCENARIOS, SEED, STEPS, known_threshold_bound, rng_of, tightness
+from scenarios import ALPHA, ROWS, SCENARIOS, SEED, known_threshold_bound, rng_of, tightness
 from scipy.special import betainccinv, betaincinv
 from soundness_cases import MECHANISMS, METHODS
 
@@ -26,12 +26,11 @@ from dpaudit.reports.render.markdown import row
 TRIALS = 200
 # Trials a class, and the share of --audits that a median rests on.
 SIZES = {1_000: 1 / 20, 10_000: 1 / 40, 100_000: 1 / 130}
-KINDS = ("frequentist", "credible", "assumes-gdp", "assumes-law")
+KINDS = ("frequentist", "assumes-gdp", "assumes-law")
 PUBLIC = {
     "CP_bonferroni": ("Clopper-Pearson, Bonferroni over thresholds", "frequentist"),
     "CP_split": ("Clopper-Pearson, held-out threshold", "frequentist"),
     "one_run_steinke_bonferroni(m=2n)": ("one run (ε, δ), Bonferroni", "frequentist"),
-    "joint_beta_exact_split": ("joint Beta, held-out threshold", "credible"),
     "GDP_bonferroni_head": ("Gaussian DP, Bonferroni over thresholds", "assumes-gdp"),
     "one_run_fdp_bonferroni(m=2n)": ("one run f-DP, Bonferroni", "assumes-gdp"),
 }
@@ -127,8 +126,8 @@ def tightness_text(audits: int, pool: ProcessPoolExecutor) -> str:
         "Gaussian noise at δ = 1e-5, Laplace noise at δ = 0; the score is the log-likelihood "
         "ratio. n trials a class, 2n canaries for one run, n trials on D' for the likelihood form. "
         "The first row is what counting could do if threshold and split of α were known in "
-        f"advance. The e-process looks in steps of 1/{STEPS} of the truth. Public tools: the best "
-        "found, the same scores; they were not measured on Laplace noise.\n"
+        "advance. Public tools: the best found, the same scores; they were not measured on Laplace "
+        "noise.\n"
     ]
     oracle = json.loads((ROOT / "tests/oracles/epsilon_bounds.json").read_text("utf-8"))
     for n, part in SIZES.items():

@@ -335,6 +335,12 @@ class PassiveAttack(Attack):
         """Whether to guess the first of two candidates, given their scores."""
 
 
+def places(items: Indices, item: int) -> NDArray[np.int64]:
+    """Return the place of an item in each list `(W, k)`, k where it is absent, `(W,)`."""
+    hits = items == item
+    return np.where(hits.any(1), hits.argmax(1), items.shape[1])
+
+
 # The roles for `[[game]]`, and those that recover sensitive ratings from a model.
 GAME_ROLES = (Distinguisher, LearnedDistinguisher)
 RECONSTRUCTIONS = (RatingReconstruction, ListReconstruction)

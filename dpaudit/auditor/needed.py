@@ -11,7 +11,7 @@ import numpy as np
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.trainings import NEXT, JudgedTrainings, certified, threshold
 from dpaudit.bounds.frequentist.next_draw import draws_needed
-from dpaudit.bounds.power.planning import Game, trials_needed
+from dpaudit.bounds.planning import Game, trials_needed
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import InputError

@@ -1,8 +1,15 @@
-"""Counts and scores of an attack's outcomes, and checks of the arguments of bounds."""
+"""Counts and scores of an attack's outcomes, checks of the arguments of bounds, and seeds.
+
+Seeds of audits are drawn from the operating system's entropy unless given. The level of an audit
+holds over the random choice of its seed. It does not hold for a seed that all audits share or that
+was chosen by its result: if scores take few values, a fixed seed draws the same coins in many
+audits.
+"""
 
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any
@@ -17,6 +24,8 @@ Scores = NDArray[np.float64]
 # If a proof needs fair coins, class sizes with a p-value below this are refused.
 UNFAIR = 1e-6
 _MOST = 10**9
+# Every TOML and JSON reader accepts integers of this many bits.
+_BITS = 63
 
 
 @dataclass(frozen=True)
@@ -183,3 +192,37 @@ def lower_bound(
         method=method,
         kind=kind,
     )
+
+
+def interval(
+    value: float, limits: tuple[float, float], *, alpha: float, n: int, method: str
+) -> Estimate:
+    """Return an estimate with limits that hold by themselves, and under a law of the sample."""
+    return Estimate(
+        value=value,
+        lower=limits[0],
+        upper=limits[1],
+        confidence=1 - alpha,
+        alpha=alpha,
+        n=n,
+        method=method,
+        kind="assumes-law",
+    )
+
+
+def fresh_seed() -> int:
+    """Draw a seed from the operating system's entropy."""
+    return secrets.randbits(_BITS)
+
+
+def settled(seed: int | None) -> int:
+    """Return the given seed, or a fresh one for None.
+
+    Raises:
+        InputError: the seed is not a whole number of at least 0.
+    """
+    if seed is None:
+        return fresh_seed()
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed = {seed!r} is not a whole number of at least 0")
+    return int(seed)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.bounds.accounting import noise_multiplier
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.claims.trained_games import StepsGame
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator

@@ -13,8 +13,8 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from dpaudit.auditor.games.certify import Level
-from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.multiplicity import holm, split
+from dpaudit.bounds.outcomes import settled
 from dpaudit.claims import record
 from dpaudit.claims.entry import Check, ClaimGame, Experiment, PublishedClaim
 from dpaudit.claims.experiment import Outcome, Slot, check_outcome, game_outcome, verdict_of

@@ -23,29 +23,44 @@ if TYPE_CHECKING:
     from dpaudit.core.estimate import Estimate
 
 # Names of methods, by their input; the first of each is the default.
-COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
-SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
+COUNTS = ("clopper-pearson", "gdp")
+SCORES = ("label", "gdp", "two-sample", "one-run")
 ONE_RUN = ("one-run", "one-run-gdp")
-
-# A bound, and the event behind it if the method has one.
-_Bound = tuple["Estimate", str | None]
 
 _KINDS = {
     "frequentist": "holds for every mechanism and attack",
-    "credible": "a posterior statement, not a confidence bound: it exceeds the true ε more often",
     "assumes-gdp": "holds if the mechanism is Gaussian-DP",
     "assumes-law": "holds if the stated law of the outputs is the true one",
 }
 
-_EPILOG = """\b
+_EPILOG = f"""\b
 Methods, by their input; the first is the default:
---scores-in, --scores-out   label, held-out, gdp, two-sample, sequential, one-run
---counts                    clopper-pearson, jeffreys, joint-beta, gdp
---one-run                   one-run, one-run-gdp
+--scores-in, --scores-out   {", ".join(SCORES)}
+--counts                    {", ".join(COUNTS)}
+--one-run                   {", ".join(ONE_RUN)}
 
 The scores of two-sample are log-ratios. The two files of one-run are the canaries of a single run,
 each included by its own fair coin: sizes that fair coins do not give are refused.
 """
+
+# A bound, and the event behind it if the method has one.
+_Bound = tuple["Estimate", str | None]
+
+
+class _Outcomes(NamedTuple):
+    """The outcomes of an attack, and the bound to certify from them.
+
+    Attributes:
+        bound: computes it from outcomes, at a δ and a level.
+        forward: the outcomes of the attack as given.
+        reverse: those of the reverse attack.
+        seed: that of the method's draws; None if it has none.
+    """
+
+    bound: Callable[..., _Bound]
+    forward: tuple[Any, ...]
+    reverse: tuple[Any, ...]
+    seed: int | None = None
 
 
 class _Certified(NamedTuple):
@@ -112,15 +127,9 @@ def epsilon(
     style: str,
 ) -> None:
     """Certify a lower bound on ε from the outcomes of an attack; no model is needed."""
-    given = [
-        name
-        for name, value in (
-            ("--scores-in and --scores-out", scores_in or scores_out),
-            ("--counts", counts),
-            ("--one-run", one_run),
-        )
-        if value is not None
-    ]
+    scores = "--scores-in and --scores-out"
+    options = {scores: scores_in or scores_out, "--counts": counts, "--one-run": one_run}
+    given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
         raise ConfigError(
             f"{' and '.join(given) or 'nothing'} given: give --scores-in with --scores-out, or "
@@ -128,47 +137,100 @@ def epsilon(
         )
     if not 0 < confidence < 1:
         raise ConfigError(f"--confidence {confidence} is not in (0, 1): use e.g. 0.95")
-    options = {"delta": delta, "alpha": 1 - confidence}
-    bound: Any
-    outcomes: tuple[Any, ...]
-    reverse: tuple[Any, ...]
-    drawn = None
     if counts is not None:
-        method = _pick(method, COUNTS)
-        tp, fp, fn, tn = _numbers("--counts", counts, "TP,FP,FN,TN")
-        bound, outcomes, reverse = _of_counts, (tp, fp, fn, tn), (fn, tn, tp, fp)
+        outcomes = _of_counts(counts, method)
     elif one_run is not None:
-        method = _pick(method, ONE_RUN)
-        canaries, guesses, right = _numbers("--one-run", one_run, "M,R,V")
-        bound, outcomes = _of_one_run, (canaries, guesses, right)
-        reverse = (canaries, guesses, guesses - right)
+        outcomes = _of_one_run(one_run, method)
+    elif scores_in is None or scores_out is None:
+        raise ConfigError("one of --scores-in and --scores-out is missing: give both")
     else:
-        if scores_in is None or scores_out is None:
-            raise ConfigError("one of --scores-in and --scores-out is missing: give both")
-        absent, present = read_scores(scores_out), read_scores(scores_in)
-        from dpaudit.bounds.frequentist.seeds import settled
-
-        method, seed = _pick(method, SCORES), settled(seed)
-        bound, outcomes = partial(_of_scores, seed=seed), (absent, present)
-        reverse = (-absent, -present)  # the reverse attack reads small scores as large ones
-        drawn = None if method == "gdp" else seed
-    forward, event = bound(*outcomes, method=method, options=options)
-    opposite = None
-    if forward.lower <= 0:
-        # Whoever tries both directions of an attack gives half of the error probability to either.
-        halved = {**options, "alpha": options["alpha"] / 2}
-        opposite = bound(*reverse, method=method, options=halved)[0]
-    certified = _Certified(
-        forward.changed(confidence=confidence),
-        opposite if opposite and opposite.lower > 0 else None,
-        delta,
-        event,
-        drawn,
-    )
+        outcomes = _of_scores(scores_in, scores_out, method, seed)
+    certified = _certified(outcomes, delta, confidence)
     if style == "json":
         echo(_json(certified))
     else:
         tell(_lines(certified))
+
+
+def _certified(outcomes: _Outcomes, delta: float, confidence: float) -> _Certified:
+    alpha = 1 - confidence
+    forward, event = outcomes.bound(*outcomes.forward, delta=delta, alpha=alpha)
+    opposite = None
+    if forward.lower <= 0:
+        # Whoever tries both directions of an attack gives half of the error probability to either.
+        reverse, _ = outcomes.bound(*outcomes.reverse, delta=delta, alpha=alpha / 2)
+        opposite = reverse if reverse.lower > 0 else None
+    forward = forward.changed(confidence=confidence)
+    return _Certified(forward, opposite, delta, event, outcomes.seed)
+
+
+def _of_counts(text: str, method: str | None) -> _Outcomes:
+    from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
+    from dpaudit.bounds.gdp import gdp_epsilon
+    from dpaudit.bounds.outcomes import Counts
+
+    bound = {"clopper-pearson": clopper_pearson_epsilon, "gdp": gdp_epsilon}[_pick(method, COUNTS)]
+    tp, fp, fn, tn = _numbers("--counts", text, "TP,FP,FN,TN")
+
+    def certified(*counts: int, **level: Any) -> _Bound:
+        return bound(Counts(*counts), **level), None
+
+    return _Outcomes(certified, (tp, fp, fn, tn), (fn, tn, tp, fp))
+
+
+def _of_one_run(text: str, method: str | None) -> _Outcomes:
+    from dpaudit.bounds.frequentist.one_run import one_run_epsilon
+    from dpaudit.bounds.gdp import one_run_gdp_epsilon
+
+    bounds: dict[str, Callable[..., Estimate]]
+    bounds = {"one-run": one_run_epsilon, "one-run-gdp": one_run_gdp_epsilon}
+    bound = bounds[_pick(method, ONE_RUN)]
+    canaries, guesses, right = _numbers("--one-run", text, "M,R,V")
+
+    def certified(*numbers: int, **level: Any) -> _Bound:
+        return bound(*numbers, **level), None
+
+    return _Outcomes(certified, (canaries, guesses, right), (canaries, guesses, guesses - right))
+
+
+def _of_scores(
+    scores_in: Path, scores_out: Path, method: str | None, seed: int | None
+) -> _Outcomes:
+    absent, present = read_scores(scores_out), read_scores(scores_in)
+    from dpaudit.bounds.outcomes import settled
+
+    name, seed = _pick(method, SCORES), settled(seed)
+    return _Outcomes(
+        partial(_bound_of_scores, method=name, seed=seed),
+        (absent, present),
+        (-absent, -present),  # the reverse attack reads small scores as large ones
+        None if name == "gdp" else seed,
+    )
+
+
+def _bound_of_scores(
+    absent: Scores, present: Scores, *, method: str, seed: int, **level: Any
+) -> _Bound:
+    if method == "label":
+        from dpaudit.bounds.frequentist.labels import label_epsilon
+
+        estimate, event = label_epsilon(absent, present, **level, seed=seed)
+        return estimate, str(event)
+    if method == "gdp":
+        from dpaudit.bounds.gdp import gdp_roc_epsilon
+
+        return gdp_roc_epsilon(absent, present, **level), None
+    # The other methods need scores in exchangeable order; a file may be sorted.
+    scores, included = mixed(absent, present, seed)
+    if method == "two-sample":
+        from dpaudit.bounds.frequentist.likelihood import two_sample_epsilon
+
+        return two_sample_epsilon(scores[included], scores[~included], **level), None
+    from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_epsilon
+
+    # The coins behind two files may be unfair; equal numbers of both guesses need no fair coins.
+    grid = balanced_grid(len(scores))
+    return one_run_scores_epsilon(scores, included, **level, grid=grid, seed=seed), None
 
 
 def _pick(method: str | None, known: tuple[str, ...]) -> str:
@@ -193,60 +255,6 @@ def _numbers(option: str, text: str, form: str) -> list[int]:
     return numbers
 
 
-def _of_counts(*counts: int, method: str, options: dict[str, Any]) -> _Bound:
-    from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon, jeffreys_epsilon
-    from dpaudit.bounds.model_based.gdp import gdp_epsilon
-    from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
-    from dpaudit.bounds.outcomes import Counts
-
-    bounds = (clopper_pearson_epsilon, jeffreys_epsilon, joint_beta_epsilon, gdp_epsilon)
-    return bounds[COUNTS.index(method)](Counts(*counts), **options), None
-
-
-def _of_one_run(*numbers: int, method: str, options: dict[str, Any]) -> _Bound:
-    from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-    from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
-
-    bounds: tuple[Callable[..., Estimate], ...] = (one_run_epsilon, one_run_gdp_epsilon)
-    return bounds[ONE_RUN.index(method)](*numbers, **options), None
-
-
-def _of_scores(
-    absent: Scores, present: Scores, method: str, options: dict[str, Any], seed: int
-) -> _Bound:
-    if method == "label":
-        from dpaudit.bounds.frequentist.labels import label_epsilon
-
-        estimate, event = label_epsilon(absent, present, **options, seed=seed)
-        return estimate, str(event)
-    if method == "gdp":
-        from dpaudit.bounds.model_based.gdp import gdp_roc_epsilon
-
-        return gdp_roc_epsilon(absent, present, **options), None
-    # The other methods need scores in exchangeable order; a file may be sorted.
-    scores, included = mixed(absent, present, seed)
-    absent, present = scores[~included], scores[included]
-    if method == "held-out":
-        from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
-
-        estimate, threshold = held_out_epsilon(absent, present, **options)
-        return estimate, str(threshold)
-    if method == "two-sample":
-        from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
-
-        return two_sample_epsilon(present, absent, **options), None
-    if method == "sequential":
-        from dpaudit.bounds.frequentist.sequential import sequential_epsilon
-
-        least = min(len(absent), len(present))
-        return sequential_epsilon(absent[:least], present[:least], **options), None
-    from dpaudit.bounds.frequentist.one_run import balanced_grid, one_run_scores_epsilon
-
-    # The coins behind two files may be unfair; equal numbers of both guesses need no fair coins.
-    grid = balanced_grid(len(scores))
-    return one_run_scores_epsilon(scores, included, **options, grid=grid, seed=seed), None
-
-
 def _json(certified: _Certified) -> str:
     forward, opposite = certified.forward, certified.opposite
     record = {
@@ -268,10 +276,9 @@ def _lines(certified: _Certified) -> Iterator[str]:
     from dpaudit.reports import words
 
     forward, opposite = certified.forward, certified.opposite
-    stated = "credibility" if forward.kind == "credible" else "confidence"
     yield (
         f"ε >= {rounding.at_least(forward.lower)} at δ = {certified.delta:g} with "
-        f"{words.percent(forward.confidence)} {stated}"
+        f"{words.percent(forward.confidence)} confidence"
     )
     yield f"method: {forward.method}, {forward.n} trials"
     yield f"kind: {forward.kind}: {_KINDS.get(forward.kind, '')}"

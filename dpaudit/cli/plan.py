@@ -270,7 +270,7 @@ def _plan_methods(
     factor: float | None,
 ) -> None:
 
-    from dpaudit.bounds.power import planning
+    from dpaudit.bounds import planning
     from dpaudit.reports import words
 
     supposed = cast(planning.Game, game)

@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from dpaudit.bounds.frequentist.seeds import fresh_seed
+from dpaudit.bounds.outcomes import fresh_seed
 from dpaudit.config.card import Card
 from dpaudit.config.compatibility.gates import check_threshold
 from dpaudit.config.model import DEFENSE, Table, as_list

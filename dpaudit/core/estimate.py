@@ -17,7 +17,7 @@ def _is_number(value: float) -> float:
 
 Number = Annotated[float, AfterValidator(_is_number)]
 Probability = Annotated[float, Field(ge=0, le=1)]
-Kind = Literal["frequentist", "credible", "assumes-gdp", "assumes-law", "exact", "range"]
+Kind = Literal["frequentist", "assumes-gdp", "assumes-law", "exact", "range"]
 
 
 class Estimate(BaseModel):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpaudit.audits.mechanism.audit import (
@@ -19,16 +21,19 @@ from dpaudit.audits.mechanism.calls import Mechanism, Score
 from dpaudit.audits.mechanism.certificate import SHARE
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
-from dpaudit.bounds.power.planning import found_from
+from dpaudit.bounds.planning import found_from
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
-from dpaudit.testing.trials import sufficient
 
 # The violation that the default number of trials finds, as a multiple of the claim: at δ = 0, and
 # at δ > 0, where the noise may be Gaussian.
 _FACTOR, _GAUSSIAN = 1.5, 3.0
 # A failure shows the line of the user's test, and none of this module.
 __tracebackhide__ = True
+# The numbers to choose from.
+_SIZES = range(1_000, 1_000_001, 1_000)
+# The part of the stated excess over the claim that a forecast has to find: measured power is less.
+_MARGIN = 0.7
 
 
 def assert_satisfies_dp(
@@ -100,29 +105,14 @@ def assert_satisfies_dp(
     check_arguments(pairs, score, delta, 1 - confidence)
     if trials is not None:
         check_calls("trials", trials)
-    # The level of the certificate of all trials.
-    level = false_alarm * (1 - SHARE) if stop else false_alarm
-
-    def certifying(count: int) -> int:
-        return count - count // 2 if score == "learned" else count
-
-    def least(count: int) -> float:
-        return found_from(epsilon, certifying(count), level, delta=delta)
-
-    factor = detectable or (_GAUSSIAN if delta else _FACTOR)
-    wanted = trials or sufficient(least, epsilon, factor)
-    most = most_certified(certifying(wanted), delta=delta, alpha=level)
-    if most <= epsilon:
-        raise InputError(
-            f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {epsilon:g} can "
-            "never fail: use more trials"
-        )
-    if (trials is None or detectable is not None) and not least(wanted) <= factor * epsilon:
-        raise InputError(
-            f"trials = {wanted} find a violation from ε = {least(wanted):.3g} on, not from "
-            f"{factor:g} times {epsilon:g}: use more trials"
-            + ("" if detectable else f", or pass trials = {wanted} to look for no smaller one")
-        )
+    budget = _Budget(
+        epsilon,
+        delta,
+        # The level of the certificate of all trials.
+        false_alarm * (1 - SHARE) if stop else false_alarm,
+        learned=score == "learned",
+    )
+    wanted = _enough(budget, trials, detectable)
     audit = audit_pairs(
         mechanism,
         pairs,
@@ -139,19 +129,82 @@ def assert_satisfies_dp(
     )
     if audit.epsilon.lower > epsilon:
         raise AssertionError(_accusation(audit, epsilon, false_alarm, wanted))
+    _check_decided(audit, epsilon, wanted, measured=detectable is not None)
+    return audit
+
+
+@dataclass(frozen=True)
+class _Budget:
+    """What a number of trials can show of a claim.
+
+    Attributes:
+        epsilon: ε of the claim.
+        delta: its δ.
+        level: the level of the certificate.
+        learned: whether half of the trials train a score.
+    """
+
+    epsilon: float
+    delta: float
+    level: float
+    learned: bool
+
+    def _certifying(self, trials: int) -> int:
+        return trials - trials // 2 if self.learned else trials
+
+    def finds(self, trials: int) -> float:
+        """Return the least ε that is forecast to be found."""
+        return found_from(self.epsilon, self._certifying(trials), self.level, delta=self.delta)
+
+    def certifies(self, trials: int) -> float:
+        """Return the largest ε that can be certified."""
+        return most_certified(self._certifying(trials), delta=self.delta, alpha=self.level)
+
+
+def _enough(budget: _Budget, trials: int | None, detectable: float | None) -> int:
+    """Return the number of trials: the given one, or one that finds a violation by a factor.
+
+    Raises:
+        InputError: they can show nothing, or not what they have to.
+    """
+    factor = detectable or (_GAUSSIAN if budget.delta else _FACTOR)
+    wanted = trials or sufficient(budget.finds, budget.epsilon, factor)
+    most = budget.certifies(wanted)
+    if most <= budget.epsilon:
+        raise InputError(
+            f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {budget.epsilon:g} "
+            "can never fail: use more trials"
+        )
+    if trials is not None and detectable is None:
+        return wanted
+    least = budget.finds(wanted)
+    if not least <= factor * budget.epsilon:
+        raise InputError(
+            f"trials = {wanted} find a violation from ε = {least:.3g} on, not from "
+            f"{factor:g} times {budget.epsilon:g}: use more trials"
+            + ("" if detectable else f", or pass trials = {wanted} to look for no smaller one")
+        )
+    return wanted
+
+
+def _check_decided(audit: BlackBoxAudit, epsilon: float, trials: int, *, measured: bool) -> None:
+    """Check that the test would have found a violation.
+
+    Raises:
+        InputError: it does not repeat, reads too little, or missed what was planted.
+    """
     if audit.doubtful:
         raise InputError(
-            f"whether (ε = {epsilon:g}, δ = {delta:g})-DP is false cannot be decided: "
-            f"{audit.repetition} (repeat with trials={wanted}, seed={audit.seed})"
+            f"whether (ε = {epsilon:g}, δ = {audit.delta:g})-DP is false cannot be decided: "
+            f"{audit.repetition} (repeat with trials={trials}, seed={audit.seed})"
         )
     if audit.unread:
         raise InputError(
             f"this test does not read {', '.join(audit.unread)} in the outputs: return them as "
             "numbers, words, arrays, lists or dicts, or give a score"
         )
-    if detectable is not None and (audit.control is None or not audit.control.found):
+    if measured and (audit.control is None or not audit.control.found):
         raise InputError(_blindness(audit, epsilon))
-    return audit
 
 
 def _blindness(audit: BlackBoxAudit, epsilon: float) -> str:
@@ -186,3 +239,19 @@ def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials
             f". Beware: {words}" for words in (audit.raised, audit.drift, audit.settings) if words
         )
     )
+
+
+def sufficient(least: Callable[[int], float], epsilon: float, factor: float) -> int:
+    """Return the number of trials that finds a violation of the claim by a factor.
+
+    Args:
+        least: maps a number of trials to the smallest ε that a test is forecast to find.
+        epsilon: the claimed ε.
+        factor: the violation, as a multiple of the claim.
+
+    Returns:
+        A number from 1 000 to 1 000 000; the latter even if it does not suffice.
+    """
+    wanted = epsilon * (1 + _MARGIN * (factor - 1))
+    place = bisect_left(_SIZES, True, key=lambda size: least(size) <= wanted)
+    return _SIZES[min(place, len(_SIZES) - 1)]

@@ -91,8 +91,8 @@ class Call:
                 "changes its results with a coin that it is not given: read the arguments alone"
             )
         if self.fewer is not None:
-            some = self._result(self.fewer, 0, 0)
-            if len(some) >= len(result) or not np.allclose(some, result[: len(some)]):
+            alone = self._result(self.fewer, 0, 0)
+            if len(alone) >= len(result) or not np.allclose(alone, result[: len(alone)]):
                 raise ContractError("gives a trial another result beside other trials")
 
     def _result(self, inputs: tuple[Any, ...], coin: int, state: int) -> Array:
@@ -114,18 +114,24 @@ class Call:
         return result
 
     def _check_form(self, result: Array) -> None:
-        sizes = zip(result.shape, self.shape, strict=False)
-        fits = result.ndim == len(self.shape) and all(b in (None, a) for a, b in sizes)
-        if not fits:
+        """Check the shape, the type and the range of the result."""
+        if not self._fits(result.shape):
             wanted = ", ".join("any" if size is None else str(size) for size in self.shape)
             raise ContractError(f"gives the shape {result.shape} and not ({wanted})")
-        if result.dtype.kind not in ("biu" if self.low is not None else "biuf"):
+        if result.dtype.kind not in ("biuf" if self.low is None else "biu"):
             raise ContractError(f"gives {result.dtype}, which are no numbers of its kind")
         if self.low is not None:
             if ((result < self.low) | (result > self.high)).any():
                 raise ContractError(f"gives an index that is not in {self.low} … {self.high}")
-        elif np.isnan(result).any() or not (self.infinite or np.isfinite(result).all()):
+            return
+        unknown = np.isnan(result) if self.infinite else ~np.isfinite(result)
+        if unknown.any():
             raise ContractError("gives a number that is not finite")
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        return len(shape) == len(self.shape) and all(
+            wanted in (None, size) for size, wanted in zip(shape, self.shape, strict=True)
+        )
 
 
 def calls_of(attack: roles.Attack, views: Sequence[View]) -> Iterator[Call]:
@@ -138,30 +144,12 @@ def calls_of(attack: roles.Attack, views: Sequence[View]) -> Iterator[Call]:
     Raises:
         ContractError: the attack reads such types, and no view of them is given.
     """
-    if isinstance(attack, roles.MembershipInference):
-        yield from _membership(attack)
-    if isinstance(attack, roles.Distinguisher):
-        for label, view, fewer in _views(attack, views):
-            yield Call(f"score of {label}", view, attack.score, (None,), infinite=True, fewer=fewer)
-    if isinstance(attack, roles.LearnedDistinguisher):
-        yield from _learned(attack, views)
-    if isinstance(attack, roles.Inference | roles.ListInference):
-        yield from _inference(attack)
-    if isinstance(attack, roles.RatingReconstruction | roles.ListReconstruction):
-        yield from _reconstruction(attack)
-    if isinstance(attack, roles.SubmissionReconstruction):
-        yield _submissions(attack)
-    if isinstance(attack, roles.SubmissionTest):
-        yield _test(attack)
-    if isinstance(attack, roles.SybilAttack):
-        yield from _sybil(attack)
-    if isinstance(attack, roles.PassiveAttack):
-        before, after = _listed(_TRIALS, "before"), _listed(_TRIALS, "after")
-        inputs = (before, after, 3)
-        yield Call("scores", inputs, attack.scores, (_TRIALS + 1,), 0, 10**6)
+    for role, calls in _CALLS:
+        if isinstance(attack, role):
+            yield from calls(attack, views)
 
 
-def _membership(attack: roles.MembershipInference) -> Iterator[Call]:
+def _membership(attack: roles.MembershipInference, _: Sequence[View]) -> Iterator[Call]:
     rng = generator(0, "contract/membership")
     present = rng.random((2 * _TRIALS, _VALUES)) < 0.5
     attackers = np.arange(2 * _TRIALS) % 2 == 0
@@ -173,6 +161,11 @@ def _membership(attack: roles.MembershipInference) -> Iterator[Call]:
         inputs = (signals.of(~attackers), signals.of(attackers), present[attackers])
         words = f"score with a population of {population}"
         yield Call(words, inputs, attack.score, (_TRIALS, _VALUES))
+
+
+def _distinguishing(attack: roles.Distinguisher, views: Sequence[View]) -> Iterator[Call]:
+    for label, view, fewer in _views(attack, views):
+        yield Call(f"score of {label}", view, attack.score, (None,), infinite=True, fewer=fewer)
 
 
 def _learned(attack: roles.LearnedDistinguisher, views: Sequence[View]) -> Iterator[Call]:
@@ -187,13 +180,15 @@ def _learned(attack: roles.LearnedDistinguisher, views: Sequence[View]) -> Itera
         yield Call("fit and score", (read, read + noise), scored, (len(read),), infinite=True)
 
 
-def _inference(attack: roles.Inference | roles.ListInference) -> Iterator[Call]:
+def _list_inference(attack: roles.ListInference, _: Sequence[View]) -> Iterator[Call]:
+    rng = generator(0, "contract/inference")
+    inputs = (rng.normal(size=(_TRIALS, _VALUES)), np.full(_VALUES, 1 / _VALUES))
+    yield Call("infer", inputs, attack.infer, (_TRIALS,), 0, _VALUES - 1)
+
+
+def _inference(attack: roles.Inference, _: Sequence[View]) -> Iterator[Call]:
     rng = generator(0, "contract/inference")
     frequency = np.full(_VALUES, 1 / _VALUES)
-    if isinstance(attack, roles.ListInference):
-        inputs: tuple[Any, ...] = (rng.normal(size=(_TRIALS, _VALUES)), frequency)
-        yield Call("infer", inputs, attack.infer, (_TRIALS,), 0, _VALUES - 1)
-        return
     terms = np.sort(rng.normal(size=(1, _ITEMS, _VALUES)), axis=2)
     side = SideInformation(
         ratings=10,
@@ -210,22 +205,19 @@ def _inference(attack: roles.Inference | roles.ListInference) -> Iterator[Call]:
     yield Call("infer", (release, side, 0.5), attack.infer, (_TRIALS,), -1, _VALUES - 1)
 
 
-def _reconstruction(
-    attack: roles.RatingReconstruction | roles.ListReconstruction,
-) -> Iterator[Call]:
-    ratings, release = _ratings(), _factors(_TRIALS)
+def _list_reconstruction(attack: roles.ListReconstruction, _: Sequence[View]) -> Iterator[Call]:
     users = np.arange(_USERS, dtype=np.int32)
-    if isinstance(attack, roles.ListReconstruction):
-        inputs: tuple[Any, ...] = (release, ratings, users, _LENGTH)
-        yield Call("lists", inputs, attack.lists, (_TRIALS, _USERS, _LENGTH), -1, _ITEMS - 1)
-        return
-    items = (users + 1) % _ITEMS
-    yield Call(
-        "reconstruct", (release, ratings, users, items), attack.reconstruct, (_TRIALS, _USERS)
-    )
+    inputs = (_factors(_TRIALS), _ratings(), users, _LENGTH)
+    yield Call("lists", inputs, attack.lists, (_TRIALS, _USERS, _LENGTH), -1, _ITEMS - 1)
 
 
-def _submissions(attack: roles.SubmissionReconstruction) -> Call:
+def _reconstruction(attack: roles.RatingReconstruction, _: Sequence[View]) -> Iterator[Call]:
+    users = np.arange(_USERS, dtype=np.int32)
+    inputs = (_factors(_TRIALS), _ratings(), users, (users + 1) % _ITEMS)
+    yield Call("reconstruct", inputs, attack.reconstruct, (_TRIALS, _USERS))
+
+
+def _submissions(attack: roles.SubmissionReconstruction, _: Sequence[View]) -> Iterator[Call]:
     rng = generator(0, "contract/submissions")
     ratings = _ratings()
     shared = ratings.value.astype(np.float64)
@@ -243,10 +235,10 @@ def _submissions(attack: roles.SubmissionReconstruction) -> Call:
     )
     public = ratings.only(~np.isnan(shared))
     inputs = (seen, _factors(1), public)
-    return Call("read", inputs, attack.read, (2, int(seen.kept.sum())))
+    yield Call("read", inputs, attack.read, (2, int(seen.kept.sum())))
 
 
-def _sybil(attack: roles.SybilAttack) -> Iterator[Call]:
+def _sybil(attack: roles.SybilAttack, _: Sequence[View]) -> Iterator[Call]:
     lists = _listed(_TRIALS).items
     yield Call("outcomes", (lists, 3), attack.outcomes, (_TRIALS,), 0, 10**6)
     seen = attack.outcomes(lists, 3)
@@ -257,7 +249,12 @@ def _sybil(attack: roles.SybilAttack) -> Iterator[Call]:
     yield Call("guess", inputs, attack.guess, (3,), 0, _VALUES - 1)
 
 
-def _test(attack: roles.SubmissionTest) -> Call:
+def _passive(attack: roles.PassiveAttack, _: Sequence[View]) -> Iterator[Call]:
+    inputs = (_listed(_TRIALS, "before"), _listed(_TRIALS, "after"), 3)
+    yield Call("scores", inputs, attack.scores, (_TRIALS + 1,), 0, 10**6)
+
+
+def _test(attack: roles.SubmissionTest, _: Sequence[View]) -> Iterator[Call]:
     rng = generator(0, "contract/test")
     users = np.repeat(np.arange(_USERS, dtype=np.int32), 2)
     items = np.tile(np.arange(_ITEMS, dtype=np.int32), 2)[: len(users)]
@@ -285,7 +282,22 @@ def _test(attack: roles.SubmissionTest) -> Call:
             reader.see(round_)
         return np.asarray(reader.verdicts().scores)
 
-    return Call("verdicts", (pairs, *rounds), scores, (len(users),))
+    yield Call("verdicts", (pairs, *rounds), scores, (len(users),))
+
+
+_CALLS: tuple[tuple[type[roles.Attack], Callable[[Any, Sequence[View]], Iterator[Call]]], ...] = (
+    (roles.MembershipInference, _membership),
+    (roles.Distinguisher, _distinguishing),
+    (roles.LearnedDistinguisher, _learned),
+    (roles.Inference, _inference),
+    (roles.ListInference, _list_inference),
+    (roles.RatingReconstruction, _reconstruction),
+    (roles.ListReconstruction, _list_reconstruction),
+    (roles.SubmissionReconstruction, _submissions),
+    (roles.SubmissionTest, _test),
+    (roles.SybilAttack, _sybil),
+    (roles.PassiveAttack, _passive),
+)
 
 
 def _views(

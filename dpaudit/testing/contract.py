@@ -66,25 +66,30 @@ def check_plugin(plugin: type[Plugin]) -> None:
     )
     text = "".join(base.__doc__ or "" for base in plugin.__mro__)
     require("\n\n" in (plugin.__doc__ or "").strip(), plugin, "docstring needs more than a title")
-    fields = dataclasses.fields(plugin)  # type: ignore[arg-type]
-    for field in fields:
-        known = re.search(rf"^\s+{field.name}: ", text, re.M)
-        require(known is not None, plugin, f"docstring does not explain {field.name}")
+    for field in dataclasses.fields(plugin):  # type: ignore[arg-type]
+        explained = re.search(rf"^\s+{field.name}: ", text, re.M) is not None
+        require(explained, plugin, f"docstring does not explain {field.name}")
         missing = dataclasses.MISSING
         has_default = field.default is not missing or field.default_factory is not missing
         require(has_default or field.name == "epsilon", plugin, f"{field.name} needs a default")
+    _check_instances(plugin)
+
+
+def _check_instances(plugin: type[Plugin]) -> None:
+    """Check that instances are equal by their parameters, know no others, and are frozen."""
     required = {"epsilon": 1.0} if issubclass(plugin, Defense) else {}
-    part = plugin(**required)
-    require(part == plugin(**required), plugin, "equal parameters need to make equal parts")
+    instance = plugin(**required)
+    require(instance == plugin(**required), plugin, "equal parameters need to make equal parts")
     try:
         plugin(**required, no_such_parameter=1)  # type: ignore[call-arg]
     except ValidationError:
         pass
     else:
         raise AssertionError(f"{plugin.name}: an unknown parameter is accepted")
-    for name in ("no_such_parameter", *(field.name for field in fields[:1])):
+    names = [field.name for field in dataclasses.fields(plugin)]  # type: ignore[arg-type]
+    for name in ("no_such_parameter", *names[:1]):
         try:
-            setattr(part, name, 1)
+            setattr(instance, name, 1)
         except dataclasses.FrozenInstanceError:
             continue
         raise AssertionError(f"{plugin.name}: {name} can be changed; use a frozen dataclass")
@@ -192,10 +197,7 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     require(bool(np.isfinite(scores).all()), kind, "a score of a known user and item is no number")
     require(lists.shape == (n, k) and lists.dtype == np.int32, kind, "lists are not (n, k) int32")
     for row in lists.tolist():
-        listed = [item for item in row if item != -1]
-        require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
-        require(row == listed + [-1] * (k - len(listed)), kind, "a list is not padded at its end")
-        require(all(0 <= item < m for item in listed), kind, "a list holds an unknown item")
+        _check_list(kind, row, m)
     again = shown(every, 1)
     same = again[0].tobytes() == scores.tobytes() and again[1].tobytes() == lists.tobytes()
     require(same, kind, "a seed gives different models")
@@ -205,6 +207,14 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     known = np.isin(users, np.flatnonzero(ratings.by_user.start[1:] > ratings.by_user.start[:-1]))
     known &= (users != 1) & (items != 1)
     require(bool(np.isfinite(fewer[known]).all()), kind, "an absent user or item spoils a score")
+
+
+def _check_list(kind: type[Plugin], row: list[int], items: int) -> None:
+    listed = [item for item in row if item != -1]
+    padding = [-1] * (len(row) - len(listed))
+    require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
+    require(row == listed + padding, kind, "a list is not padded at its end")
+    require(all(0 <= item < items for item in listed), kind, "a list holds an unknown item")
 
 
 def check_saves(fitted: Saves) -> None:

@@ -217,9 +217,8 @@ def test_of_trainings_the_number_that_most_of_them_break_decides(
 
 def test_only_frequentist_numbers_gate() -> None:
     gate = Gate(metric="attack.accuracy", max=0.35)
-    assert (
-        judge(gate, POINTS, [measurement_of(0.1, 0.2, kind="credible")]).outcome == "inconclusive"
-    )
+    assumed = measurement_of(0.1, 0.2, kind="assumes-gdp")
+    assert judge(gate, POINTS, [assumed]).outcome == "inconclusive"
 
 
 def control(factor: float, certified: float, claimed: float = 1.0) -> Control:
@@ -348,9 +347,9 @@ def test_an_interval_by_itself_says_how_it_becomes_joint() -> None:
 
 def test_a_kind_that_no_gate_makes_joint_has_another_remedy() -> None:
     judged = judge(
-        Gate(metric="attack.accuracy", max=0.35), POINTS, [measurement_of(0, 1, kind="credible")]
+        Gate(metric="attack.accuracy", max=0.35), POINTS, [measurement_of(0, 1, kind="assumes-gdp")]
     )
-    assert judged.reason.endswith("of kind credible cannot gate: gate another metric")
+    assert judged.reason.endswith("of kind assumes-gdp cannot gate: gate another metric")
 
 
 def test_a_pass_says_on_which_side_of_the_limit_the_interval_lies() -> None:

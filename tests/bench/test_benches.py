@@ -183,7 +183,7 @@ SCRIPTS = {
         """,
     ),
     "speed": Bench(
-        ("jax_privacy", "privacy_estimates", "surprise", "implicit"),
+        ("jax_privacy", "surprise", "implicit"),
         "speed.main(Path('page.md'), generate(few), 20_000, 1)",
         page="speed",
     ),

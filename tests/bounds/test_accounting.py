@@ -28,7 +28,6 @@ from dpaudit.bounds.accounting import (
     gaussian_mechanism_epsilon,
     laplace_epsilon,
     laplace_vector_epsilon,
-    randomized_response_epsilon,
 )
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -341,27 +340,6 @@ def test_gaussian_ends() -> None:
     assert gaussian_mechanism_epsilon(1e200, delta=1e-5).value == 0
 
 
-@pytest.mark.cases(("p", "k"), [(0.75, 2), (0.2, 2), (0.4, 5), (0.1, 5)])
-@pytest.mark.cases("delta", [0.0, 0.01])
-def test_randomized_response_by_enumeration(p: float, k: int, delta: float) -> None:
-    estimate = randomized_response_epsilon(p, k, delta=delta)
-    law = np.full((2, k), (1 - p) / (k - 1))
-    law[[0, 1], [0, 1]] = p
-    for a, b in (law, law[::-1]):
-        profile = np.maximum(0.0, a - math.exp(estimate.value) * b).sum()
-        assert profile == pytest.approx(delta, abs=1e-12)
-    assert is_exact(estimate)
-    assert estimate.value > 0.2
-
-
-def test_randomized_response_ends() -> None:
-    assert randomized_response_epsilon(0.75).value == pytest.approx(math.log(3))
-    assert randomized_response_epsilon(0.5).value == 0
-    assert randomized_response_epsilon(1.0).value == math.inf
-    assert randomized_response_epsilon(0.0, 2, delta=0.3).value == math.inf
-    assert randomized_response_epsilon(0.6, delta=0.25).value == 0
-
-
 @pytest.mark.cases(
     ("call", "field"),
     [
@@ -387,10 +365,6 @@ def test_randomized_response_ends() -> None:
             lambda: gaussian_mechanism_epsilon(1.0, delta=0.1, neighbors="user"),  # type: ignore[arg-type]
             "neighbors",
         ),
-        (lambda: randomized_response_epsilon(1.1), "p = 1.1"),
-        (lambda: randomized_response_epsilon(math.nan), "p = nan"),
-        (lambda: randomized_response_epsilon(0.5, 1), "k = 1"),
-        (lambda: randomized_response_epsilon(0.5, delta=1.0), "delta"),
     ],
 )
 def test_bad_input_is_refused(call: Callable[[], Estimate], field: str) -> None:

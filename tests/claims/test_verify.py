@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import binom
 
 from dpaudit.auditor.games import controls
-from dpaudit.bounds.power.planning import found_from
+from dpaudit.bounds.planning import found_from
 from dpaudit.claims import verify as module
 from dpaudit.claims.entry import Check, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dpaudit.bounds.power import planning
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds import planning
+from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.cli import main
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.toml"

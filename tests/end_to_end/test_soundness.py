@@ -30,10 +30,8 @@ from wald import (  # type: ignore[import-not-found]
     claims_too_much,
 )
 
-from dpaudit.bounds.frequentist.counting import jeffreys_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-from dpaudit.bounds.outcomes import Counts
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +52,7 @@ def stream(mechanism: Mechanism, method: Method) -> Iterator[bool]:
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
 @pytest.mark.parametrize("method", FREQUENTIST, ids=lambda m: m.name)
 def test_few_false_claims(mechanism: Mechanism, method: Method) -> None:
-    """97 cells with the one below, false failures at 1e-6 over all of them."""
+    """73 cells with the one below, false failures at 1e-6 over all of them."""
     assert not claims_too_much(stream(mechanism, method), FAILURE)
 
 
@@ -94,7 +92,7 @@ def chance_to_be_found_false(rate: float) -> float:
 
 @pytest.mark.long
 def test_a_sound_bound_passes_and_a_false_one_is_noticed() -> None:
-    assert CELLS == 97
+    assert CELLS == 73
     assert 0 < chance_to_be_found_false(ALPHA) <= FAILURE
     assert chance_to_be_found_false(0.09) >= 1 - MISS
     assert chance_to_be_found_false(0.12) >= 1 - 1e-3
@@ -121,9 +119,9 @@ def uncorrected_guesses(rng: np.random.Generator) -> bool:
 def jeffreys_of_few_errors(rng: np.random.Generator) -> bool:
     """At error rates just above 2.51/n, where Jeffreys limits undercover most."""
     n, rate = 10_000, 2.52e-4
-    fp, fn = rng.binomial(n, rate, 2)
-    lower = jeffreys_epsilon(Counts(tp=n - fn, fp=fp, fn=fn, tn=n - fp)).lower
-    return lower > -float(logit(rate))
+    errors = rng.binomial(n, rate, 2)
+    most = betainccinv(errors + 0.5, n - errors + 0.5, ALPHA / 2)
+    return bool(((1 - most) / most[::-1]).max() > (1 - rate) / rate)
 
 
 @pytest.mark.long

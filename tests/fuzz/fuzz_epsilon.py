@@ -18,8 +18,8 @@ _COUNTS = [0, 1, 2, 3, 10, 1000, 10**6, 10**9, 10**12, 10**18, 2**62, 2**63 - 1,
 _LEVELS = [0.5, 0.9, 0.95, 1 - 1e-9, 1 - 1e-16, 1e-300, 1e-9, 0.0, 1.0, -0.5, math.nan, math.inf]
 _DELTAS = [0.0, 1e-300, 1e-9, 1e-5, 0.1, 0.5, 1 - 1e-16, 1.0, -1e-9, math.nan, 2.0]
 _SCORES = [0.0, -0.0, 1.0, 2.0, -1.0, 5e-324, 1e-300, 1e300, -1e300, 1.7e308, 0.1]
-_OF_COUNTS = ("clopper-pearson", "jeffreys", "joint-beta", "gdp")
-_OF_SCORES = ("label", "held-out", "gdp", "two-sample", "sequential", "one-run")
+_OF_COUNTS = ("clopper-pearson", "gdp")
+_OF_SCORES = ("label", "gdp", "two-sample", "one-run")
 _ONE_RUN = ("one-run", "one-run-gdp")
 _TYPES = ("f8", "f4", "f2", "i8", "u8", "i1", "?", ">f8", "c16", "U3", "S3", "M8[s]", "O", "f8,i4")
 

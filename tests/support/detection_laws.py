@@ -1,6 +1,8 @@
 """Closed forms of distinguishing a real sequence of noised vectors from a fake one.
 
-With both sequences fixed, all curves depend on μ of `divergence.detection.sequence_mu` alone.
+A real user submits `g_t + N(0, σ²I)`, a fake user `F_t + N(0, σ²I)`, in rounds t = 1 … k, in R^d.
+With both sequences fixed, all curves depend on μ of `sequence_mu` alone: the likelihood ratio, as
+`Σ (x_t − F_t)·(g_t − F_t)/(σ²μ)`, is N(0, 1) for fakes and N(μ, 1) for reals.
 """
 
 from __future__ import annotations
@@ -13,6 +15,23 @@ from scipy.special import erf, ncfdtr, ndtr, ndtri
 from scipy.stats import chi2, ncx2
 
 Values = NDArray[np.float64]
+
+
+def sequence_mu(gradients: ArrayLike, fakes: ArrayLike, sigma: float) -> Values:
+    """The distance of each sequence `(…, k, d)` from its fake, `√(Σ ‖g − F‖²)/σ`, `(…)`."""
+    # Divide first, so that squares of large gradients under large noise do not overflow.
+    away = (np.asarray(gradients, np.float64) - np.asarray(fakes, np.float64)) / sigma
+    return np.asarray(np.sqrt(np.sum(away**2, axis=(-2, -1))))
+
+
+def sequence_kl(gradients: ArrayLike, fakes: ArrayLike, sigma: float) -> Values:
+    """KL of each real sequence of noised vectors from its fake one, `Σ‖g − F‖²/(2σ²)`.
+
+    Exact for fixed sequences. If g_t and F_t depend on the past, the mean over runs with the real
+    user is the KL of the whole run by the chain rule, and at least the KL of any observation of it
+    (Cover & Thomas 2006, Theorem 2.5.3, doi:10.1002/047174882X).
+    """
+    return sequence_mu(gradients, fakes, sigma) ** 2 / 2
 
 
 def total_variation(mu: ArrayLike) -> Values:

@@ -16,16 +16,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon, jeffreys_epsilon
+from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
+from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
-from dpaudit.bounds.frequentist.sequential import sequential_epsilon
-from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
-from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
-from dpaudit.bounds.model_based.gdp import gdp_epsilon, gdp_roc_epsilon
-from dpaudit.bounds.model_based.joint_beta import joint_beta_epsilon
-from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon
+from dpaudit.bounds.gdp import gdp_epsilon, gdp_roc_epsilon, one_run_gdp_epsilon
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.core.estimate import Estimate, Kind
 
@@ -220,17 +215,9 @@ def _fixed_event(name: str, mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
 @cache
 def _of_counts(name: str, tp: int, fp: int, n: int, delta: float) -> Estimate:
     counts = Counts(tp=tp, fp=fp, fn=n - tp, tn=n - fp)
-    if name == "jeffreys":
-        return jeffreys_epsilon(counts, delta=delta)
-    if name == "joint beta":
-        return joint_beta_epsilon(counts, delta=delta)
     if name == "gdp":
         return gdp_epsilon(counts, delta=delta)
     return clopper_pearson_epsilon(counts, delta=delta)
-
-
-def _held_out(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
-    return held_out_epsilon(*mechanism.pair(rng, n), delta=mechanism.delta)[0]
 
 
 def _seed(rng: Rng) -> int:
@@ -285,12 +272,6 @@ def _two_sample(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
     return two_sample_epsilon(present, absent, delta=mechanism.delta)
 
 
-def _sequential(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
-    """The claims are 0 and the least that is still true, up to 1e-9: a false bound refutes it."""
-    resolution = mechanism.epsilon * (1 + 1e-9) or 0.05
-    return sequential_epsilon(*mechanism.pair(rng, n), delta=mechanism.delta, resolution=resolution)
-
-
 def _gdp_ranks(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
     return gdp_roc_epsilon(*mechanism.pair(rng, n), delta=mechanism.delta)
 
@@ -301,15 +282,11 @@ def _likelihood(mechanism: Mechanism, rng: Rng, n: int) -> Estimate:
 
 METHODS = (
     Method("Clopper-Pearson, fixed event", "frequentist", partial(_fixed_event, "counting")),
-    Method("Clopper-Pearson, held-out", "frequentist", _held_out),
     Method("label test, coin flips", "frequentist", _label_coins),
     Method("label test, fixed classes", "frequentist", _label_classes),
     Method("one run, guesses", "frequentist", _one_run),
     Method("one run, scores", "frequentist", _one_run_scores),
     Method("two-sample form", "frequentist", _two_sample),
-    Method("sequential e-process", "frequentist", _sequential),
-    Method("Jeffreys, fixed event", "credible", partial(_fixed_event, "jeffreys")),
-    Method("joint Beta, fixed event", "credible", partial(_fixed_event, "joint beta")),
     Method("Gaussian DP, fixed event", "assumes-gdp", partial(_fixed_event, "gdp"), True),
     Method("Gaussian DP, all scores", "assumes-gdp", _gdp_ranks, True),
     Method("one run, Gaussian f-DP", "assumes-gdp", _one_run_quarters, True),

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box import leaves
 from dpaudit.attacks.black_box.encoding import EncodedOutputs
 from dpaudit.attacks.black_box.features import Feature, FeatureColumns, climb
-from dpaudit.attacks.black_box.logistic import fit_logistic
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Single = NDArray[np.float32]
-
+# Blocks of the rows of the design matrix, in single precision, and their labels.
+Blocks = Callable[[], Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]]
 # The share of outputs above which a feature's value has its own term, and the most such terms.
 _ATOM_SHARE, _ATOMS = 0.005, 12
 # The most knots per feature of an additive model, and the approximate total number of terms.
@@ -33,6 +34,11 @@ _PLACED, _BLOCK = 100_000, 32_768
 _HELD = 100_000_000
 # The most rows that trees are fitted to.
 _GROWN = 100_000
+# The most Newton steps per penalty, and the decrease of the loss per row that ends them.
+_STEPS, _ENOUGH = 6, 1e-7
+# The most blocks used for the Hessian, which need only be approximate.
+_CURVED = 4
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 
 
 class OddsModel(Protocol):
@@ -66,6 +72,9 @@ class LabelledOutputs:
     def columns(self) -> FeatureColumns:
         """Feature columns of the outputs."""
         return FeatureColumns(self.table, self.atoms)
+
+
+Fitter = Callable[[LabelledOutputs], OddsModel]
 
 
 @dataclass(frozen=True)
@@ -194,6 +203,63 @@ def fit_additive(
     ]
 
 
+def fit_logistic(blocks: Blocks, width: int, penalties: Sequence[float]) -> list[Vector]:
+    """Return the intercept and the weights for each penalty; penalties must decrease.
+
+    Minimises Σ ln(1 + e^(−y·z)) + ½ penalty · ‖weights‖² with y = ±1 and z the log-odds; the
+    intercept is not penalised. A step is H⁻¹g with H = XᵀWX + penalty and W = p(1 − p); it is
+    halved while the loss rises. H is estimated from the first blocks, so rows should be in random
+    order. Each solution starts the fit for the next smaller penalty.
+    """
+    at = np.zeros(width + 1)
+    solutions = []
+    for penalty in penalties:
+        ridge = np.r_[1e-9, np.full(width, penalty)]
+        best: tuple[float, Vector] = np.inf, at
+        step = np.zeros_like(at)
+        for _ in range(_STEPS):
+            loss, gradient, hessian, rows = _derivatives(blocks, at)
+            loss += 0.5 * float(ridge @ at**2)
+            if loss > best[0]:
+                step = step / 2
+                at = best[1] + step
+                continue
+            done = best[0] - loss < _ENOUGH * rows
+            best = loss, at
+            if done:
+                break
+            gradient = gradient - ridge * at
+            step = np.linalg.solve(hessian + np.diag(ridge), gradient)
+            step *= min(1.0, 10.0 / max(float(np.abs(step).max()), 1e-300))
+            at = at + step
+        at = best[1]
+        solutions.append(at)
+    return solutions
+
+
+def _derivatives(blocks: Blocks, at: Vector) -> tuple[float, Vector, Matrix, int]:
+    """Return the loss, the gradient of its negative, the Hessian and the number of rows."""
+    from scipy.special import expit
+
+    loss, rows, curved = 0.0, 0, 0
+    gradient, hessian = np.zeros_like(at), np.zeros((len(at), len(at)))
+    for i, (block, labels) in enumerate(blocks()):
+        log_odds = at[0] + block @ at[1:].astype(np.float32)
+        share = expit(log_odds)
+        loss += float(np.logaddexp(0, np.where(labels == 1, -log_odds, log_odds)).sum())
+        excess, weight = labels - share, share * (1 - share)
+        gradient += np.r_[excess.sum(), excess.astype(np.float32) @ block]
+        rows += len(labels)
+        if i < _CURVED:
+            curved = rows
+            weighted = block * weight[:, None].astype(np.float32)
+            hessian[0, 0] += weight.sum()
+            hessian[0, 1:] += weighted.sum(0)
+            hessian[1:, 1:] += weighted.T @ block
+    hessian[1:, 0] = hessian[0, 1:]
+    return loss, gradient, hessian * (rows / curved), rows
+
+
 @dataclass(frozen=True)
 class Trees:
     """Boosted trees on features."""
@@ -231,9 +297,6 @@ def fit_trees(sample: LabelledOutputs, features: Sequence[Feature], seed: int) -
     )
     rows = _stacked(few.table, few.atoms, features)
     return Trees(few.atoms, tuple(features), trees.fit(rows, few.labels))
-
-
-_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 
 
 def row_keys(table: EncodedOutputs) -> NDArray[np.uint64]:
@@ -289,6 +352,3 @@ def fewer_than(sample: LabelledOutputs, share: float) -> bool:
     """Whether the number of distinct rows is less than this share of all rows."""
     keys = row_keys(sample.thinned(_PLACED).table)
     return len(np.unique(keys)) < share * len(keys)
-
-
-Fitter = Callable[[LabelledOutputs], OddsModel]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,47 +110,24 @@ class Encoding:
         packs = [as_batch(batch) for batch in batches]
         arrays = [pack for pack in packs if isinstance(pack, np.ndarray)]
         readings = [leaves.read(x) for pack in packs if isinstance(pack, list) for x in pack]
+        texts = [reading.text for reading in readings if reading.text]
         forms = Counter(reading.form for reading in readings)
         for array in arrays:
             forms[leaves.array_form(array.dtype, array.shape[1:])] += len(array)
-        kinds = [kind for reading in readings for kind, _ in reading.leaves]
-        opaque = {
-            value for reading in readings for kind, value in reading.leaves if kind == leaves.OPAQUE
-        }
-        if kinds and all(kind == leaves.OPAQUE for kind in kinds) and not arrays:
+        read = [leaf for reading in readings for leaf in reading.leaves]
+        opaque = sorted({value for kind, value in read if kind == leaves.OPAQUE})
+        if read and all(kind == leaves.OPAQUE for kind, _ in read) and not arrays:
             raise InputError(
-                f"the mechanism returned {sorted(opaque)[0]}, in which nothing can be "
+                f"the mechanism returned {opaque[0]}, in which nothing can be "
                 "read: make it a number, a word, an array, a list or a dict, or give a score"
             )
-        texts = [reading.text for reading in readings if reading.text]
-        share = _ENTRIES // max(1, len(readings) + sum(map(len, arrays)))
-        lengths = {
-            "entries": [
-                *(len(reading.leaves) for reading in readings),
-                *(int(np.prod(array.shape[1:])) for array in arrays),
-            ],
-            "numbers in texts": [len(leaves.numbers_in(text, leaves.MOST)) for text in texts],
-            "characters of texts": [len(text) - _ENDING for text in texts],
-        }
-        longest = {name: max(there, default=0) for name, there in lengths.items()}
-        limits = dict(zip(longest, (_WIDEST, _WRITTEN, _CHARACTERS), strict=True))
-        most = {name: max(limit, share) for name, limit in limits.items()}
-        width, written, letters = (max(0, min(longest[name], most[name])) for name in longest)
-        unread = sorted(opaque)
-        unread += [f"{name} after {most[name]}" for name in longest if longest[name] > most[name]]
+        (width, written, letters), beyond = _extents(arrays, readings, texts)
         characters = Counter(char for text in texts for char in set(text))
         tokens = Counter(token for text in texts for token in set(_TOKEN.findall(text)))
         return cls(
             forms=_vocabulary(forms),
             skeletons=_vocabulary(Counter(map(_skeleton, readings))),
-            words=_vocabulary(
-                Counter(
-                    value
-                    for reading in readings
-                    for kind, value in reading.leaves
-                    if kind in _WORDS
-                )
-            ),
+            words=_vocabulary(Counter(value for kind, value in read if kind in _WORDS)),
             width=width,
             written=written,
             bases=_bases(arrays, readings, width, written),
@@ -158,7 +135,7 @@ class Encoding:
             tokens=_informative(tokens, len(readings)),
             letters=letters,
             texts=bool(texts),
-            unread=tuple(unread),
+            unread=(*opaque, *beyond),
         )
 
     @property
@@ -204,16 +181,7 @@ class Encoding:
         )
         floats: list[tuple[int, int, Any]] = []
         for i, reading in enumerate(readings):
-            for j, (kind, value) in enumerate(reading.leaves[: self.width]):
-                if kind == leaves.FLOAT:
-                    floats.append((i, j, value))
-                    continue
-                table.kind[i, j] = kind
-                if kind in (leaves.INTEGER, leaves.BOOLEAN):
-                    table.low[i, j] = leaves.low_word(value)
-                    table.number[i, j] = leaves.distance(value, self.bases[j])
-                elif kind in _WORDS:
-                    table.number[i, j] = self.words.get(value, -1)
+            floats += self._place_leaves(table, i, reading)
             if self.texts:
                 self._place_text(table, i, reading)
                 self._place_numbers(table, i, reading)
@@ -222,6 +190,21 @@ class Encoding:
             rows, columns, values = zip(*alike, strict=True)
             self._place_floats(table, (list(rows), list(columns)), np.array(values))
         return table
+
+    def _place_leaves(
+        self, table: EncodedOutputs, i: int, reading: Reading
+    ) -> Iterator[tuple[int, int, Any]]:
+        """Write the leaves of an output, but yield its floating-point numbers with their places."""
+        for j, (kind, value) in enumerate(reading.leaves[: self.width]):
+            if kind == leaves.FLOAT:
+                yield i, j, value
+                continue
+            table.kind[i, j] = kind
+            if kind in (leaves.INTEGER, leaves.BOOLEAN):
+                table.low[i, j] = leaves.low_word(value)
+                table.number[i, j] = leaves.distance(value, self.bases[j])
+            elif kind in _WORDS:
+                table.number[i, j] = self.words.get(value, -1)
 
     def _empty(self, form: Codes, count: Codes) -> EncodedOutputs:
         n, width = len(form), self.width + self.written
@@ -343,22 +326,41 @@ def _informative(counts: Counter[str], n: int) -> tuple[str, ...]:
     return tuple(sorted(uneven, key=lambda x: (uneven[x], x))[:_TOKENS])
 
 
+def _extents(
+    arrays: Sequence[NDArray[Any]], readings: Sequence[Reading], texts: Sequence[str]
+) -> tuple[list[int], list[str]]:
+    """Return how many leaves, numbers in texts and characters are read, and what lies beyond."""
+    share = _ENTRIES // max(1, len(readings) + sum(map(len, arrays)))
+    sizes = [len(reading.leaves) for reading in readings]
+    sizes += [int(np.prod(array.shape[1:])) for array in arrays]
+    extents, beyond = [], []
+    for name, limit, lengths in (
+        ("entries", _WIDEST, sizes),
+        ("numbers in texts", _WRITTEN, [len(leaves.numbers_in(t, leaves.MOST)) for t in texts]),
+        ("characters of texts", _CHARACTERS, [len(text) - _ENDING for text in texts]),
+    ):
+        longest, most = max(lengths, default=0), max(limit, share)
+        extents.append(max(0, min(longest, most)))
+        if longest > most:
+            beyond.append(f"{name} after {most}")
+    return extents, beyond
+
+
 def _bases(
     arrays: Iterable[NDArray[Any]], readings: Iterable[Reading], width: int, written: int
 ) -> tuple[int, ...]:
     """Return a typical integer of each leaf if doubles would lose its low digits, else 0."""
-    seen: list[list[int]] = [[] for _ in range(width + written)]
+    integers: list[list[int]] = [[] for _ in range(width + written)]
     for array in arrays:
         if array.dtype.kind in "iu":
             flat = array.reshape(len(array), -1)[:, :width]
-            for values, column in zip(seen, flat.T, strict=False):
+            for values, column in zip(integers, flat.T, strict=False):
                 values += [int(x) for x in np.sort(column)[:: max(1, len(column) // 1000)]]
     for reading in readings:
-        numbers = leaves.numbers_in(reading.text, written)
-        there = [*reading.leaves[:width], *[(leaves.PADDING, 0)] * (width - len(reading.leaves))]
-        there += [number[:2] for number in numbers]
-        for values, (kind, value) in zip(seen, there, strict=False):
+        entries = [*reading.leaves[:width], *[(leaves.PADDING, 0)] * (width - len(reading.leaves))]
+        entries += [number[:2] for number in leaves.numbers_in(reading.text, written)]
+        for values, (kind, value) in zip(integers, entries, strict=False):
             if kind == leaves.INTEGER:
                 values.append(value)
-    middles = [sorted(values)[len(values) // 2] if values else 0 for values in seen]
+    middles = [sorted(values)[len(values) // 2] if values else 0 for values in integers]
     return tuple(middle if abs(middle) > _EXACT else 0 for middle in middles)

@@ -72,9 +72,9 @@ class FeatureColumns:
 
     def _step(self, at: Feature) -> Vector:
         """The difference of adjacent leaves, such as the noise of a running sum."""
-        both = self._free[:, at.a] & self._free[:, at.a + 1]
+        free = self._free[:, at.a] & self._free[:, at.a + 1]
         number = self.table.number
-        return np.where(both, number[:, at.a + 1] - number[:, at.a], 0.0)
+        return np.where(free, number[:, at.a + 1] - number[:, at.a], 0.0)
 
     def _total(self, _: Feature) -> Vector:
         total = np.zeros(len(self.table))
@@ -197,14 +197,14 @@ def fine_features(columns: FeatureColumns, labels: Labels) -> list[Feature]:
     from scipy.special import chdtrc
 
     step = max(1, len(labels) // _SCREENED)
-    some = FeatureColumns(columns.table.take(slice(None, None, step)), columns.atoms)
+    screened = FeatureColumns(columns.table.take(slice(None, None, step)), columns.atoms)
     labels = labels[::step]
     tested: list[tuple[float, Feature]] = []
-    for feature in _fine_candidates(some.table):
-        statistic, degrees = _contingency(some.column(feature), labels)
+    for feature in _fine_candidates(screened.table):
+        statistic, degrees = _contingency(screened.column(feature), labels)
         if degrees:
             tested.append((float(chdtrc(degrees, statistic)), feature))
-    return _passed(tested) + _passed(list(_bits(some.table, labels)))
+    return _passed(tested) + _passed(list(_bits(screened.table, labels)))
 
 
 def _passed(tested: list[tuple[float, Feature]]) -> list[Feature]:
@@ -224,10 +224,12 @@ def _bits(table: EncodedOutputs, labels: Labels) -> Iterator[tuple[float, Featur
         places = varying[start : start + _TOGETHER]
         words = np.ascontiguousarray(table.low[:, places], "<u8").view(np.uint8)
         bits = np.unpackbits(words, axis=1, bitorder="little")
-        both, there = bits.sum(0, dtype=np.int64), bits[present].sum(0, dtype=np.int64)
-        for i in np.flatnonzero((both >= _RAREST_BIT) & (both <= n - _RAREST_BIT)).tolist():
-            expected = both[i] * rate
-            statistic = (there[i] - expected) ** 2 / (expected * (1 - rate) * (1 - both[i] / n))
+        totals, of_present = bits.sum(0, dtype=np.int64), bits[present].sum(0, dtype=np.int64)
+        for i in np.flatnonzero((totals >= _RAREST_BIT) & (totals <= n - _RAREST_BIT)).tolist():
+            expected = totals[i] * rate
+            statistic = (of_present[i] - expected) ** 2 / (
+                expected * (1 - rate) * (1 - totals[i] / n)
+            )
             yield float(chdtrc(1, statistic)), Feature("bit", int(places[i // _BITS]), i % _BITS)
 
 
@@ -255,10 +257,10 @@ def _contingency(column: Vector, labels: Labels) -> tuple[float, int]:
     if distinct > _CATEGORIES:
         codes = codes * _CATEGORIES // distinct
     present = np.bincount(codes, labels)
-    both = np.bincount(codes).astype(np.float64)
-    often = both >= 5
+    totals = np.bincount(codes).astype(np.float64)
+    often = totals >= 5
     rate = labels.mean()
-    expected = both[often] * rate
+    expected = totals[often] * rate
     statistic = float(((present[often] - expected) ** 2 / (expected * (1 - rate))).sum())
     return statistic, max(int(often.sum()) - 1, 0)
 
@@ -268,8 +270,8 @@ def _coded(column: Vector) -> tuple[Labels, int]:
     low = column.min()
     if column.max() - low < _SMALL and (column == np.floor(column)).all():
         codes = (column - low).astype(np.int64)
-        there = np.bincount(codes) > 0
-        return (there.cumsum() - 1)[codes], int(there.sum())
+        occurs = np.bincount(codes) > 0
+        return (occurs.cumsum() - 1)[codes], int(occurs.sum())
     values, codes = np.unique(column, return_inverse=True)
     return codes, len(values)
 

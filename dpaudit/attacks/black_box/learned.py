@@ -2,32 +2,69 @@
 
 The most powerful score is the likelihood ratio of D' to D; a probabilistic classifier's log-odds
 estimate it (Bichsel et al. 2021, DP-Sniper, doi:10.1109/SP40001.2021.00081). Any score is valid if
-it is certified on outputs that were not used to learn it; a better one certifies a larger ε.
+it is certified on outputs that were not used to learn it; a better one certifies a larger ε. The
+same holds of the choice of its model by held-out outputs: a bad one costs power alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.black_box.classifiers import LabelledOutputs, Labels, OddsModel, Vector
+from dpaudit.attacks.black_box.classifiers import (
+    Fitter,
+    LabelledOutputs,
+    Labels,
+    OddsModel,
+    Term,
+    Vector,
+    fewer_than,
+    fit_additive,
+    fit_frequencies,
+    fit_trees,
+    pooled_terms,
+    terms_of,
+)
 from dpaudit.attacks.black_box.encoding import EncodedOutputs, Encoding, Outputs
-from dpaudit.attacks.black_box.features import common_values
-from dpaudit.attacks.black_box.model_choice import choose, fit_quick, joined_samples, stacked
-from dpaudit.attacks.black_box.rare import Rare
+from dpaudit.attacks.black_box.features import (
+    Feature,
+    common_values,
+    fine_features,
+    smooth_features,
+)
+from dpaudit.attacks.black_box.prospects import Prospect, prospect
+from dpaudit.attacks.black_box.rare import Rare, fit_rare
 from dpaudit.bounds.frequentist.event_choice import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
 
 __all__ = ["LearnedScore", "Outputs"]
 
+# The family, the name and the fit of a model, and the function that fits it to other outputs.
+_Model = tuple[str, str, OddsModel, Fitter]
+
 # The fewest outputs of a data set, and the most rows and entries of a block.
 _LEAST, _BLOCK, _CELLS = 10, 32_768, 20_000_000
 # The fraction of the outputs that models are compared on.
 _VALIDATION = 0.3
+# Largest number of training outputs for comparing models; the best is refitted to all.
+_COMPARED = 300_000
+# Ridge penalties of the additive model, largest first; of the pooled model; of the quick model.
+_PENALTIES, _POOLED, _QUICK = (1e5, 1e4, 1000.0, 30.0, 1.0), (1e4, 30.0), 1000.0
+# Weights of the smooth model's probability for an output, in pseudo-counts.
+_PRIORS = (10_000.0, 1000.0, 100.0, 10.0)
+# Frequencies are tried if distinct outputs are fewer than this fraction of all.
+_DISTINCT = 0.2
+# Models whose forecast bound is at least this fraction of the largest are compared by log-loss,
+# which varies less by chance.
+_NEARLY = 0.7
+# Rare events are certified beside the score if their forecast bound exceeds the score's by this
+# factor, since each of the two then gets half of the level.
+_CLEARLY = 1.1
 
 
 @dataclass(frozen=True)
@@ -146,3 +183,162 @@ def _split(
         sample([order[cut:] for order, cut in zip(orders, cuts, strict=True)]),
         sample([order[:cut] for order, cut in zip(orders, cuts, strict=True)]),
     )
+
+
+def stacked(*tables: EncodedOutputs) -> EncodedOutputs:
+    """Concatenate the rows of several tables."""
+    names = EncodedOutputs.__dataclass_fields__
+    return EncodedOutputs(
+        *(np.concatenate([getattr(table, name) for table in tables]) for name in names)
+    )
+
+
+def joined_samples(*samples: LabelledOutputs) -> LabelledOutputs:
+    """Concatenate several samples that have the same atoms."""
+    labels = np.concatenate([sample.labels for sample in samples])
+    return replace(samples[0], table=stacked(*(sample.table for sample in samples)), labels=labels)
+
+
+def fit_quick(sample: LabelledOutputs) -> OddsModel:
+    """Fit one additive model, and frequencies if outputs repeat, without comparing models."""
+    features = smooth_features(sample.columns, sample.labels) + fine_features(
+        sample.columns, sample.labels
+    )
+    model: OddsModel = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
+    return fit_frequencies(sample, model, _PRIORS[-1]) if fewer_than(sample, _DISTINCT) else model
+
+
+@dataclass(frozen=True)
+class ChosenModel:
+    """What distinguishes the outputs best.
+
+    Attributes:
+        model: the model with the best forecast on held-out outputs.
+        name: the name of the model.
+        side: the side of its most informative scores.
+        rare: rare events that are forecast to certify more; None for none.
+    """
+
+    model: OddsModel
+    name: str
+    side: Ends
+    rare: Rare | None
+
+
+def choose(
+    train: LabelledOutputs, held_out: LabelledOutputs, seed: int, trials: int
+) -> ChosenModel:
+    """Choose the model with the best forecast on held-out outputs, and rare events if any.
+
+    Args:
+        train: the outputs that models are fitted to.
+        held_out: the outputs that models are compared on; the chosen model is refitted to both.
+        seed: the seed of boosted trees.
+        trials: the number of outputs that the certificate will use.
+    """
+    sample, comparison = train.thinned(_COMPARED), _Comparison(held_out, trials)
+    plain = smooth_features(sample.columns, sample.labels)
+    features = plain + fine_features(sample.columns, sample.labels)
+    smooth = [comparison.tried(*model) for model in _smooth_models(sample, features, seed)]
+    least = _NEARLY * max(candidate.promise.epsilon for candidate in smooth)
+    near = [candidate for candidate in smooth if candidate.promise.epsilon >= least]
+    family = min(near, key=lambda candidate: candidate.loss).family
+    best = _cautious([candidate for candidate in smooth if candidate.family == family])
+    if fewer_than(train, _DISTINCT):
+        counted = _cautious([comparison.tried(*model) for model in _counting_models(train, best)])
+        if counted.promise.epsilon >= least and counted.loss < best.loss:
+            best = counted
+    outputs = joined_samples(train, held_out)
+    usual = fit_additive(sample, terms_of(sample, plain), [_QUICK])[0]
+    rare = fit_rare(outputs, features, usual, trials)
+    if rare is not None and rare.promise <= _CLEARLY * best.promise.epsilon:
+        rare = None
+    return ChosenModel(best.fit(outputs), best.name, best.promise.side, rare)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The outputs that models are compared on, and the number that the certificate will use."""
+
+    held_out: LabelledOutputs
+    trials: int
+
+    def tried(self, family: str, name: str, model: OddsModel, fit: Fitter) -> _Tried:
+        """Return a model with its performance."""
+        scores, labels = model.log_odds(self.held_out.table), self.held_out.labels
+        promise = prospect(scores, labels, self.trials, calibrated=True)
+        losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
+        return _Tried(family, name, model, fit, promise, losses)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A model and its performance on held-out outputs.
+
+    Attributes:
+        family: models of a family differ in regularisation, by a penalty or a prior; the most
+            regularised comes first.
+        name: the name of the model.
+        model: the model.
+        fit: the function that fits it to other outputs.
+        promise: the forecast of its certified bound.
+        losses: log-loss of each held-out output.
+    """
+
+    family: str
+    name: str
+    model: OddsModel
+    fit: Fitter
+    promise: Prospect
+    losses: Vector
+
+    @property
+    def loss(self) -> float:
+        """The mean loss."""
+        return float(self.losses.mean())
+
+    def hardly_worse(self, other: _Tried) -> bool:
+        """Whether its mean loss exceeds another's by at most half a standard error."""
+        excess = self.losses - other.losses
+        return float(excess.mean()) <= 0.5 * float(excess.std()) / len(excess) ** 0.5
+
+
+def _cautious(family: list[_Tried]) -> _Tried:
+    """Return the most regularised model of a family whose loss is close to the family's best.
+
+    Less regularised models give rare outputs more extreme odds, which affect few of the losses.
+    """
+    best = min(family, key=lambda candidate: candidate.loss)
+    return next(candidate for candidate in family if candidate.hardly_worse(best))
+
+
+def _smooth_models(train: LabelledOutputs, features: list[Feature], seed: int) -> Iterator[_Model]:
+    """Yield the family, name, model and fitting function of each model without rare events."""
+    for family, terms, penalties in (
+        ("additive", terms_of(train, features), _PENALTIES),
+        ("pooled", pooled_terms(train), _POOLED),
+    ):
+        if family == "pooled" and not terms:
+            continue
+        for penalty, model in zip(penalties, fit_additive(train, terms, penalties), strict=True):
+            name = f"{family}, penalty {penalty:g}"
+            yield family, name, model, partial(_additive, terms, penalty)
+    if features:
+        grown = partial(fit_trees, features=features, seed=seed)
+        yield "trees", "trees", grown(train), grown
+
+
+def _additive(terms: Sequence[Term], penalty: float, sample: LabelledOutputs) -> OddsModel:
+    return fit_additive(sample, terms, [penalty])[0]
+
+
+def _counting_models(train: LabelledOutputs, smooth: _Tried) -> Iterator[_Model]:
+    """Yield models that count outputs, shrunk towards a smooth one, as `_smooth_models` does."""
+    for prior in _PRIORS:
+        name = f"frequencies over {smooth.name}, prior {prior:g}"
+        model = fit_frequencies(train, smooth.model, prior)
+        yield "frequencies", name, model, partial(_counted, smooth.fit, prior)
+
+
+def _counted(smooth: Fitter, prior: float, sample: LabelledOutputs) -> OddsModel:
+    return fit_frequencies(sample, smooth(sample), prior)

@@ -6,14 +6,13 @@ nothing; a wrong forecast costs power, but certificates stay valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.frequentist.event_choice import Ends, share_limit
+from dpaudit.bounds.frequentist.event_choice import Ends, growing_events, share_limit, whole_ends
 
 Vector = NDArray[np.float64]
 
@@ -76,10 +75,11 @@ def prospect(
     scores, labels = scores[order], labels[order]
     present, n = np.append(0, np.cumsum(labels)), len(scores)
     chance = np.append(0.0, np.cumsum(_calibrated(scores, labels))) if calibrated else present
-    ends, starts = _ends(scores), _ends(scores[::-1])
     best = Prospect(0.0, "top", 0.0)
-    for side, top, bottom in _events(ends, starts, n):
-        size = top + bottom
+    for events in growing_events(_ends(scores), _ends(scores[::-1]), n):
+        # One guess at all outputs tells nothing.
+        proper = (events.size < n) | (events.side == "both")
+        top, bottom, size = events.top[proper], events.bottom[proper], events.size[proper]
         hits, likely = (
             right[top] + bottom - (right[n] - right[n - bottom]) for right in (present, chance)
         )
@@ -87,22 +87,9 @@ def prospect(
         if calibrated:
             share = np.maximum(share, likely / size)
         value, at = best_bound(share, size * (trials / n), alpha)
-        if value > best.epsilon * (_BOTH if side == "both" else 1.0):
-            best = Prospect(value, side, float(size[at] / n))
+        if value > best.epsilon * (_BOTH if events.side == "both" else 1.0):
+            best = Prospect(value, events.side, float(size[at] / n))
     return best
-
-
-def _events(
-    ends: NDArray[np.int64], starts: NDArray[np.int64], n: int
-) -> Iterator[tuple[Ends, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield, for each side, how many outputs the events take from the top and from the bottom."""
-    yield "top", ends[ends < n], np.zeros_like(ends[ends < n])
-    yield "bottom", np.zeros_like(starts[starts < n]), starts[starts < n]
-    at = np.union1d(ends, starts)
-    both = [cuts[np.minimum(np.searchsorted(cuts, at), len(cuts) - 1)] for cuts in (ends, starts)]
-    apart = both[0] + both[1] <= n
-    if apart.any():
-        yield "both", both[0][apart], both[1][apart]
 
 
 def _calibrated(scores: Vector, labels: NDArray[np.int64]) -> Vector:
@@ -147,9 +134,7 @@ def best_bound(share: Vector, size: NDArray[Any], alpha: float) -> tuple[float, 
 
 
 def _ends(scores: Vector) -> NDArray[np.int64]:
-    """Sizes of growing prefixes of sorted scores; equal scores are never split."""
+    """Return sizes of growing prefixes of sorted scores; equal scores are never split."""
     n = len(scores)
-    changes = np.append(np.flatnonzero(scores[1:] != scores[:-1]) + 1, n)
     steps = max(1, int(np.log(max(n / _LEAST, 1)) / np.log(_RATIO)) + 1)
-    wanted = np.unique(np.geomspace(min(_LEAST, n), n, steps + 1).astype(np.int64))
-    return np.unique(changes[np.searchsorted(changes, np.minimum(wanted, n))])
+    return whole_ends(scores, np.geomspace(min(_LEAST, n), n, steps + 1).astype(np.int64))

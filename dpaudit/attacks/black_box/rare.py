@@ -175,16 +175,16 @@ def find_events(
     from scipy.special import expit
 
     columns, most = sample.columns, int(_SHARE * len(sample.labels))
-    both = sample.labels.astype(np.float64), np.asarray(expit(smooth.log_odds(sample.table)))
-    repeated = [_atoms(None, row_keys(sample.table), both, most)]
+    summed = sample.labels.astype(np.float64), np.asarray(expit(smooth.log_odds(sample.table)))
+    repeated = [_atoms(None, row_keys(sample.table), summed, most)]
     values: list[_Candidates] = []
     tails: list[_Candidates] = []
     windows: list[_Candidates] = []
     for feature in features:
         column = columns.column(feature)
-        values.append(_atoms(feature, column, both, most))
-        tails.append(_windows(feature, column, both, most, tails=True))
-        windows.append(_windows(feature, column, both, most, tails=False))
+        values.append(_atoms(feature, column, summed, most))
+        tails.append(_windows(feature, column, summed, most, tails=True))
+        windows.append(_windows(feature, column, summed, most, tails=False))
     families = (repeated, values, tails, windows)
     events = [event for family in families for event in _discovered(family)]
     covered = np.zeros(len(sample.labels), np.bool_)
@@ -217,20 +217,20 @@ def _discovered(family: Sequence[_Candidates]) -> list[Event]:
 
 
 def _atoms(
-    feature: Feature | None, values: NDArray[np.generic], both: tuple[Vector, Vector], most: int
+    feature: Feature | None, values: NDArray[np.generic], summed: tuple[Vector, Vector], most: int
 ) -> _Candidates:
     """Return rare but repeated values."""
     distinct, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     seldom = np.flatnonzero((counts >= _LEAST) & (counts <= most))
     present, expected = (
-        np.bincount(codes, part, len(distinct))[seldom].astype(np.float64) for part in both
+        np.bincount(codes, numbers, len(distinct))[seldom].astype(np.float64) for numbers in summed
     )
     values = distinct[seldom]
     return _Candidates(feature, values, values, counts[seldom], present, expected)
 
 
 def _windows(
-    feature: Feature, column: Vector, both: tuple[Vector, Vector], most: int, *, tails: bool
+    feature: Feature, column: Vector, summed: tuple[Vector, Vector], most: int, *, tails: bool
 ) -> _Candidates:
     """Return tails, or windows of adjacent values, of growing size.
 
@@ -254,7 +254,7 @@ def _windows(
     first, last = first[few], last[few]
     present, expected = (
         sums[last] - sums[first]
-        for sums in (np.append(0.0, np.cumsum(part[order])) for part in both)
+        for sums in (np.append(0.0, np.cumsum(numbers[order])) for numbers in summed)
     )
     return _Candidates(feature, low[few], high[few], last - first, present, expected)
 

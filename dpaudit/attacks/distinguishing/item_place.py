@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import Distinguisher, Readable
+from dpaudit.attacks.base import Distinguisher, Readable, places
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemInDoubt, ItemList
 
@@ -33,5 +33,5 @@ class ItemPlace(Distinguisher):
 
     def score(self, release: ItemList, knowledge: ItemInDoubt) -> NDArray[np.float64]:
         """Return k − place of the item in each trial's list of k, with 0 if absent `(W,)`."""
-        hits = release.items == knowledge.item
-        return (hits * np.arange(hits.shape[1], 0, -1)).sum(1).astype(np.float64)
+        place = places(release.items, knowledge.item)
+        return (release.items.shape[1] - place).astype(np.float64)

@@ -11,7 +11,7 @@ their mean; then only the ideal attacker, who knows it, has p-values.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,24 +30,26 @@ class Residuals(ABC):
     """A reader of the residuals of submissions, about zero or about the broadcast fakes.
 
     Attributes:
+        any_level: whether p-values are also valid for two-valued submissions.
         pairs: the observed pairs.
         scale: σ, or 1 without noise, where scores still rank pairs.
         count: number of submissions of each pair so far `(P,)`.
     """
 
-    def __init__(self, pairs: UserItemPairs, about: About, *, any_level: bool = False) -> None:
+    any_level: ClassVar[bool] = False
+
+    def __init__(self, pairs: UserItemPairs, about: About) -> None:
         """Set up a reader without rounds.
 
         Args:
             pairs: the observed pairs.
             about: what is subtracted: nothing (`zero`) or the broadcast F_t (`fake`).
-            any_level: whether p-values are also valid for two-valued submissions.
         """
         self.pairs = pairs
         self.scale = pairs.sigma or 1.0
         self.count = np.zeros(len(pairs), np.int32)
         self._about = about
-        self._known = any_level if pairs.level is not None else pairs.sigma > 0
+        self._known = self.any_level if pairs.level is not None else pairs.sigma > 0
         self._zeros = np.zeros((len(pairs.shares), pairs.dimensions), np.float32)
 
     def see(self, round_: Round) -> None:

@@ -74,15 +74,15 @@ class TwoSample(SubmissionTest):
     def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
         if self.statistic == "ks":
-            return _Kolmogorov(pairs, self.about, self.seed, any_level=False)
-        return _Energy(pairs, self.about, self.seed, any_level=True, simulated=self.simulated)
+            return _Kolmogorov(pairs, self.about, self.seed)
+        return _EnergyDistance(pairs, self.about, self.seed, self.simulated)
 
 
-class _Kept(Residuals):
+class _StoredResiduals(Residuals):
     """A reader that stores every residual."""
 
-    def __init__(self, pairs: UserItemPairs, about: About, seed: int, *, any_level: bool) -> None:
-        super().__init__(pairs, about, any_level=any_level)
+    def __init__(self, pairs: UserItemPairs, about: About, seed: int) -> None:
+        super().__init__(pairs, about)
         self.keys = {
             purpose: stream_key(seed, f"two-sample {purpose}")
             for purpose in ("own", "left", "right")
@@ -121,7 +121,7 @@ class _Kept(Residuals):
         return drawn
 
 
-class _Kolmogorov(_Kept):
+class _Kolmogorov(_StoredResiduals):
     def judge(self) -> tuple[Numbers, Numbers]:
         p_values = np.ones((len(self.pairs), self.pairs.dimensions))
         steps = np.empty(self.pairs.dimensions, np.int32)
@@ -152,28 +152,34 @@ def _kolmogorov_tail(k: int) -> Numbers:
     return tail
 
 
-class _Energy(_Kept):
-    def __init__(
-        self, pairs: UserItemPairs, about: About, seed: int, *, any_level: bool, simulated: int
-    ) -> None:
-        super().__init__(pairs, about, seed, any_level=any_level)
+class _EnergyDistance(_StoredResiduals):
+    any_level = True
+
+    def __init__(self, pairs: UserItemPairs, about: About, seed: int, simulated: int) -> None:
+        super().__init__(pairs, about, seed)
         self.simulated = simulated
 
     def judge(self) -> tuple[Numbers, Numbers]:
         scores, p_values = np.zeros(len(self.pairs)), np.ones(len(self.pairs))
-        fakes = self._fakes(int(self.count.max(initial=0)))
+        simulations = self._simulated_distances(int(self.count.max(initial=0)))
         for pair, shown, drawn in self.sequences():
-            distances = np.empty(len(shown))
-            folds.energy_distances(np.ascontiguousarray(shown), drawn, distances)
-            null, distance = fakes[:, len(shown) - 1], distances[-1]
+            distance = _distances(np.ascontiguousarray(shown), drawn)[-1]
+            null = simulations[:, len(shown) - 1]
             scores[pair] = (distance - null.mean()) / (null.std() or 1.0)
             p_values[pair] = (1 + np.count_nonzero(null >= distance)) / (1 + len(null))
         return scores, p_values
 
-    def _fakes(self, longest: int) -> Numbers:
+    def _simulated_distances(self, longest: int) -> Numbers:
         """Return the statistic of n simulated pairs of fakes, for every k `(n, K)`."""
-        null = np.empty((self.simulated, longest))
-        for trial, row in enumerate(null):
-            left, right = (self.draw(which, trial, longest) for which in ("left", "right"))
-            folds.energy_distances(left, right, row)
-        return null
+        simulations = np.empty((self.simulated, longest))
+        for trial in range(self.simulated):
+            left, right = (self.draw(purpose, trial, longest) for purpose in ("left", "right"))
+            simulations[trial] = _distances(left, right)
+        return simulations
+
+
+def _distances(left: Floats, right: Floats) -> Numbers:
+    """Return the energy distance of the first k rows of two samples, k from 1 on `(K,)`."""
+    distances = np.empty(len(left))
+    folds.energy_distances(left, right, distances)
+    return distances

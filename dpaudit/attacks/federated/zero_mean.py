@@ -9,13 +9,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import Form, SubmissionTest, TranscriptReader
-from dpaudit.attacks.federated.base import (
-    About,
-    Numbers,
-    Residuals,
-    fisher,
-    log_score,
-)
+from dpaudit.attacks.federated.base import About, Numbers, Residuals, fisher, log_score
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.transcripts import Floats, Indices, UserItemPairs
 from dpaudit.kernels.federated import transcripts as folds
@@ -78,9 +72,7 @@ class ZeroMean(SubmissionTest):
     def reader(self, pairs: UserItemPairs) -> TranscriptReader:
         """Return a new reader of these pairs."""
         readers: dict[str, type[Residuals]]
-        readers = {"t": _Student, "hotelling": _Hotelling, "z": _Normal}
-        if self.statistic == "sign":
-            return _Sign(pairs, self.about, any_level=True)
+        readers = {"t": _Student, "sign": _Sign, "hotelling": _Hotelling, "z": _Normal}
         return readers[self.statistic](pairs, self.about)
 
 
@@ -108,8 +100,10 @@ class _Student(Residuals):
 
 
 class _Sign(Residuals):
-    def __init__(self, pairs: UserItemPairs, about: About, *, any_level: bool) -> None:
-        super().__init__(pairs, about, any_level=any_level)
+    any_level = True
+
+    def __init__(self, pairs: UserItemPairs, about: About) -> None:
+        super().__init__(pairs, about)
         self.above = np.zeros((len(pairs), pairs.dimensions), np.int32)
         self.below = np.zeros_like(self.above)
 

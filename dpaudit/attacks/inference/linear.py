@@ -75,7 +75,8 @@ class LinearIdeal(Inference):
                 # ln Π_j (1/2b) exp(−|A_j − f_j(v)|/b), up to a constant
                 distance = np.abs(x[..., None] - terms).sum(1)
                 likelihood = np.where(possible, -distance / (side.ratings * noise_scale), -np.inf)
-            return self._most_probable(likelihood, side)
+            population = side.frequency if self.prior == "population" else None
+            return most_probable(likelihood, population)
         guess = self._read(x, terms)
         excluded = (guess >= 0) & ~possible[np.arange(len(guess)), guess]
         return np.where(excluded, possible.argmax(1), guess)
@@ -102,11 +103,15 @@ class LinearIdeal(Inference):
             index = np.where(x < low, outside[0], np.where(x > high, outside[1], index))
         return index
 
-    def _most_probable(self, likelihood: NDArray[np.float64], side: SideInformation) -> Indices:
-        if self.prior == "population":
-            with np.errstate(divide="ignore"):
-                likelihood = likelihood + np.log(side.frequency)
-        return likelihood.argmax(1)
+
+def most_probable(
+    log_likelihood: NDArray[np.float64], prior: NDArray[np.float64] | None
+) -> Indices:
+    """Return the most probable candidate of each trial `(W,)`; None is the uniform prior."""
+    if prior is not None:
+        with np.errstate(divide="ignore"):
+            log_likelihood = log_likelihood + np.log(prior)
+    return log_likelihood.argmax(1)
 
 
 def _list_log_likelihood(

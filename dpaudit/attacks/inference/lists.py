@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import ListInference
+from dpaudit.attacks.inference.linear import most_probable
 from dpaudit.core.plugin import STRICT
 
 
@@ -44,7 +45,4 @@ class ListIdeal(ListInference):
         self, log_likelihood: NDArray[np.float64], frequency: NDArray[np.float64]
     ) -> NDArray[np.int64]:
         """Guess an index of the possible values in each trial `(W,)`."""
-        if self.prior == "population":
-            with np.errstate(divide="ignore"):
-                log_likelihood = log_likelihood + np.log(frequency)
-        return log_likelihood.argmax(axis=1)
+        return most_probable(log_likelihood, frequency if self.prior == "population" else None)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import PassiveAttack
+from dpaudit.attacks.base import PassiveAttack, places
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemList
 
@@ -41,7 +41,7 @@ class PassiveLists(PassiveAttack):
             item: the candidate.
         """
         # An absent item has place N, behind all others.
-        return _places(after, item) < _places(before, item)
+        return places(after.items, item) < places(before.items, item)
 
     def scores(self, before: ItemList, after: ItemList, item: int) -> Counts:
         """Score `item` from the first 0, 1, …, A observed lists `(A + 1,)`."""
@@ -56,9 +56,3 @@ class PassiveLists(PassiveAttack):
             draw: a uniform draw in [0, 1) that breaks ties.
         """
         return (first > second) | ((first == second) & (draw < 0.5))
-
-
-def _places(lists: ItemList, item: int) -> Counts:
-    """The place of `item` in each list, N where it is absent."""
-    hits = lists.items == item
-    return np.where(hits.any(1), hits.argmax(1), hits.shape[1])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.known import Indices, Known, Numbers, Shown, exposure
+from dpaudit.attacks.membership.known import Indices, Known, Numbers, Shown, below_all, exposure
 from dpaudit.kernels.normal_equations import ridged, solved
 
 # λ of the fit of a user's factors to the published factors of what the user has, as a share of the
@@ -43,9 +43,7 @@ def of_scores(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
     A user or item that the model does not know, whose score is NaN, has a score below all others.
     """
     scores = shown.scores[: len(of.users)].astype(np.float64)
-    finite = scores[np.isfinite(scores)]
-    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-    scores = np.where(np.isnan(scores), low - (high - low) - 1, scores)
+    scores = np.where(np.isnan(scores), below_all(scores), scores)
     if not rated:
         return scores[:, None]
     return np.stack((scores, -np.abs(of.values - scores)), axis=1)
@@ -104,10 +102,10 @@ def histories(known: Known, users: Indices) -> tuple[Indices, Numbers]:
     start = known.history.indptr
     sizes = np.minimum(np.diff(start)[users], _MOST)
     places = np.arange(max(1, int(sizes.max(initial=0))))
-    here = places < sizes[:, None]
-    at = np.where(here, start[users][:, None] + places, 0)
+    filled = places < sizes[:, None]
+    at = np.where(filled, start[users][:, None] + places, 0)
     items = known.history.indices[at] if known.history.nnz else np.zeros_like(at)
-    return np.where(here, items, 0).astype(np.int32), here.astype(np.float64)
+    return np.where(filled, items, 0).astype(np.int32), filled.astype(np.float64)
 
 
 def of_nearest_items(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:

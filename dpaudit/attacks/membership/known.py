@@ -43,10 +43,8 @@ class Shown(NamedTuple):
         """
         if self.before is None:
             raise TypeError("the scores before a deletion were not asked")
-        both = np.stack((self.scores, self.before)).astype(np.float64)
-        finite = both[np.isfinite(both)]
-        low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-        after, before = np.where(np.isnan(both), low - (high - low) - 1, both)
+        scores = np.stack((self.scores, self.before)).astype(np.float64)
+        after, before = np.where(np.isnan(scores), below_all(scores), scores)
         change: Numbers = after - before
         return change
 
@@ -148,12 +146,19 @@ class Known:
         return np.searchsorted(self.listed, users).astype(np.int32)
 
 
+def below_all(scores: Numbers) -> float:
+    """Return a number below all finite scores, for what a model does not know."""
+    finite = scores[np.isfinite(scores)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    return float(low - (high - low) - 1)
+
+
 def exposure(lists: Indices, items: int) -> csr_array:
     """Return the discount at which each list shows each item `(l, M)`."""
-    here = lists >= 0
+    listed = lists >= 0
     places = np.broadcast_to(discounts(lists.shape[1]), lists.shape)
-    start = np.concatenate(([0], np.cumsum(here.sum(1))))
-    return csr_array((places[here], lists[here], start), shape=(len(lists), items))
+    start = np.concatenate(([0], np.cumsum(listed.sum(1))))
+    return csr_array((places[listed], lists[listed], start), shape=(len(lists), items))
 
 
 def _flat(matrix: csr_array) -> tuple[NDArray[np.int64], Numbers]:

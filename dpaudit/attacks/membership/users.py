@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership.interactions import histories, length_of, nearest
-from dpaudit.attacks.membership.known import Indices, Known, Numbers, Shown, exposure
+from dpaudit.attacks.membership.known import Indices, Known, Numbers, Shown, below_all, exposure
 from dpaudit.kernels.normal_equations import ridged, solved
 
 # λ of the fit, as a share of the mean squared length of an item's factors.
@@ -42,12 +42,10 @@ def of_scores(shown: Shown, known: Known, of: Users) -> Numbers:
     count, width = of.held.shape
     asked = shown.scores[of.first : of.first + 2 * count * width].astype(np.float64)
     held, others = asked.reshape(2, count, width)
-    both = np.hstack((held, others))
-    spread = np.sqrt(_mean((both - _mean(both)[:, None]) ** 2))
+    scores = np.hstack((held, others))
+    spread = np.sqrt(_mean((scores - _mean(scores)[:, None]) ** 2))
     features = np.stack((_mean(held), _mean(others), spread), axis=1)
-    finite = features[np.isfinite(features)]
-    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-    return np.where(np.isfinite(features), features, low - (high - low) - 1)
+    return np.where(np.isfinite(features), features, below_all(features))
 
 
 def _mean(values: Numbers) -> Numbers:

@@ -63,8 +63,8 @@ class Reconstruction(RatingReconstruction):
         """
         recovered = []
         for trial in release.factors:
-            factors, bias = trial[:, :-1].astype(np.float64), trial[:, -1] + release.mean
-            fitted = self._fitted(factors, bias.astype(np.float64), shared)
+            factors, bias = _parts(trial, release.mean)
+            fitted = self._fitted(factors, bias, shared)
             recovered.append(bias[items] + np.einsum("nf,nf->n", fitted[users], factors[items]))
         scale = shared.scale
         return np.clip(np.stack(recovered), scale.minimum, scale.maximum)
@@ -81,10 +81,9 @@ class Reconstruction(RatingReconstruction):
         """
         if not len(shared):
             return (shared.scale.width / 2) ** 2
-        trial = release.factors[0]
-        factors, bias = trial[:, :-1].astype(np.float64), trial[:, -1] + release.mean
-        fitted = self._fitted(factors, bias.astype(np.float64), shared)
-        squares, _ = _sums(factors, bias.astype(np.float64), shared)
+        factors, bias = _parts(release.factors[0], release.mean)
+        fitted = self._fitted(factors, bias, shared)
+        squares, _ = _sums(factors, bias, shared)
         inverse, _ = inverses(squares + self.ridge * np.eye(factors.shape[1]))
         total, parts = 0.0, 1 + squares[0].size * len(shared) // _AT_ONCE
         for rows in np.array_split(np.arange(len(shared)), parts):
@@ -94,7 +93,7 @@ class Reconstruction(RatingReconstruction):
             total += float(((left / (1 - weight)) ** 2).sum())
         return total / len(shared)
 
-    def _fitted(self, factors: Numbers, bias: Numbers, shared: Ratings) -> Numbers:
+    def _fitted(self, factors: Numbers, bias: NDArray[np.float32], shared: Ratings) -> Numbers:
         """Return every user's fitted factors `(N, d)`.
 
         Raises:
@@ -110,11 +109,12 @@ class Reconstruction(RatingReconstruction):
         return solved(squares, products[:, :, None])[:, :, 0]
 
 
-def _middle(shared: Ratings) -> float:
-    return (shared.scale.minimum + shared.scale.maximum) / 2
+def _parts(trial: NDArray[np.float32], mean: float) -> tuple[Numbers, NDArray[np.float32]]:
+    """Return the items' factors `(M, d)`, and what is added to their products `(M,)`."""
+    return trial[:, :-1].astype(np.float64), trial[:, -1] + mean
 
 
-def _sums(factors: Numbers, bias: Numbers, shared: Ratings) -> tuple[Numbers, Numbers]:
+def _sums(factors: Numbers, bias: NDArray[np.float32], shared: Ratings) -> tuple[Numbers, Numbers]:
     """Return `Σ v vᵀ` `(N, d, d)` and `Σ (r − b) v` `(N, d)` over each user's shared ratings."""
     d, start = factors.shape[1], shared.by_user.start
     check_memory(
@@ -127,13 +127,13 @@ def _sums(factors: Numbers, bias: Numbers, shared: Ratings) -> tuple[Numbers, Nu
     squares = np.zeros((shared.n_users, d, d))
     products = np.zeros((shared.n_users, d))
     sharing = np.flatnonzero(np.diff(start))
-    for part in np.array_split(sharing, max(1, len(shared) * d * d // _AT_ONCE)):
-        if not len(part):
+    for users in np.array_split(sharing, max(1, len(shared) * d * d // _AT_ONCE)):
+        if not len(users):
             continue
-        first, last = start[part[0]], start[part[-1] + 1]
+        first, last = start[users[0]], start[users[-1] + 1]
         v = factors[shared.item[first:last]]
-        rest = shared.value[first:last] - bias[shared.item[first:last]]
-        begins = start[part] - first
-        squares[part] = np.add.reduceat(v[:, :, None] * v[:, None], begins)
-        products[part] = np.add.reduceat(v * rest[:, None], begins)
+        rest = shared.value[first:last] - bias[shared.item[first:last]].astype(np.float64)
+        begins = start[users] - first
+        squares[users] = np.add.reduceat(v[:, :, None] * v[:, None], begins)
+        products[users] = np.add.reduceat(v * rest[:, None], begins)
     return squares, products

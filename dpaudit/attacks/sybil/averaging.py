@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import Category, SybilAttack
+from dpaudit.attacks.base import Category, SybilAttack, places
 from dpaudit.core.plugin import STRICT
 
 Indices = NDArray[np.int64]
@@ -68,11 +68,8 @@ class Averaging(SybilAttack):
 
         With `membership`, return 0 if it is present and 1 if absent.
         """
-        hits = items == item
-        absent: Indices = np.where(hits.any(1), 0, 1)
-        if self.reads == "membership":
-            return absent
-        return np.where(absent == 0, hits.argmax(1), items.shape[1])
+        place = places(items, item)
+        return place if self.reads == "place" else (place == items.shape[1]).astype(np.int64)
 
     def row(
         self,

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpaudit.bounds.power.planning import found_from
+from dpaudit.bounds.planning import found_from
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.values import TRACE, Control
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.attributes.logistic import Features, indicators, probabilities
+from dpaudit.attacks.attributes import Features, indicators, probabilities
 from dpaudit.auditor.no_model import attempted
 from dpaudit.audits.attributes.config import Seen
 from dpaudit.audits.attributes.labels import FOLDS, Attribute, Folds, guessed

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionTest, TranscriptReader
 from dpaudit.bounds.frequentist.clusters import clustered_mean, clustered_share, student_mean
-from dpaudit.bounds.frequentist.means import betting_mean
-from dpaudit.bounds.frequentist.nonnegative import nonnegative_mean
+from dpaudit.bounds.frequentist.means import betting_mean, nonnegative_mean
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
 from dpaudit.bounds.multiplicity import discoveries
 from dpaudit.core.errors import InputError
@@ -401,9 +400,10 @@ def gated_divergence(
 
     In each training, the divergences `‖g − F‖²/(2σ²)` of each round given the rounds before it add
     up to a number of each real pair. Its mean over trainings is the divergence of the pair's whole
-    sequence from one of fakes, by the chain rule (`divergence.estimates.sequence_kl`). The sample
-    are trainings: given the data they are independent, and no law of the number is assumed. So the
-    interval is about the mean over the observed users' real pairs, not about other users.
+    sequence from one of fakes, by the chain rule (Cover & Thomas 2006, Theorem 2.5.3,
+    doi:10.1002/047174882X). The sample are trainings: given the data they are independent, and no
+    law of the number is assumed. So the interval is about the mean over the observed users' real
+    pairs, not about other users.
 
     An upper end exists only where submissions are clipped (`Transcript.most`); else it is infinite.
 

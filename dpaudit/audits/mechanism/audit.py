@@ -26,8 +26,8 @@ from dpaudit.audits.mechanism.repetition import repeated
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
-from dpaudit.bounds.frequentist.seeds import settled
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds.outcomes import settled
+from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.execution.executor import Executor

@@ -24,7 +24,7 @@ at which the search finds at least 9 of 10 such leaks, as measured (docs/methods
 
 A planted bit is the easiest leak of its size, so it shows that the score reads a place, and not how
 small a leak of noise is found. Nothing is planted in fewer trials than find noise of this ε with a
-power of 95 %, by the law of the noise (`dpaudit.bounds.power.planning.found_from`).
+power of 95 %, by the law of the noise (`dpaudit.bounds.planning.found_from`).
 
 Plants do not depend on the score, except that a given score chooses the entry to split by. A given
 score states what it reads, so violations are planted only in values, texts and lengths. A learned
@@ -57,8 +57,8 @@ from dpaudit.audits.mechanism.plants import (
     writings,
 )
 from dpaudit.audits.mechanism.repetition import unrepeated
-from dpaudit.bounds.power.planning import found_from
-from dpaudit.bounds.power.power import detectable_epsilon
+from dpaudit.bounds.planning import found_from
+from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.core.streams import generator
 from dpaudit.record.values import Control
 

@@ -38,9 +38,10 @@ from dpaudit.bounds.frequentist.roc_limits import (
     advantage_limits,
     area_limits,
     calls,
+    independent,
     present_above,
+    subset_share,
 )
-from dpaudit.bounds.frequentist.subset import independent, subset_share
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import Observer, Unit, covers

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.model_based.gdp import gaussian_mu
+from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.record.values import TRACE, Control, Noise
 
 # How often each leak is planted, and how many of these runs may miss it: of a game that finds less

@@ -12,7 +12,7 @@ from dpaudit.auditor.plan import Plan
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.games import PairScores, match_of
 from dpaudit.audits.on_demand.subject import OnDemandModel
-from dpaudit.bounds.power.planning import found_from, trials_needed
+from dpaudit.bounds.planning import found_from, trials_needed
 from dpaudit.config.tables import Game
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import InputError

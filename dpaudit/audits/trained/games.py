@@ -30,10 +30,9 @@ from dpaudit.auditor.no_model import attempted
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.pairs import MANY, PairSearch, sees_steps, trained_game
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels, fitting
-from dpaudit.bounds.divergence.binary import threshold_kl
-from dpaudit.bounds.divergence.estimates import log_ratio_kl, neighbour_kl, plugin_kl
-from dpaudit.bounds.frequentist.nonnegative import nonnegative_mean
-from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
+from dpaudit.bounds.divergence import log_ratio_kl, neighbour_kl, plugin_kl, threshold_kl
+from dpaudit.bounds.frequentist.means import nonnegative_mean
+from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.config import tables
 from dpaudit.core.claim import delta_of
 from dpaudit.core.errors import DataError, InputError
@@ -362,7 +361,7 @@ def joint_divergence(
     The lower end is that of `binary.threshold_kl` and assumes nothing but independent trials: it
     tests the game's scores, whose divergence is at most that of the observations. Without a law
     there is no upper end. With normal steps whose distance clipping bounds, the upper end is that
-    of the mean of `StepsLaw.divergences` over trainings (`nonnegative.nonnegative_mean`), which are
+    of the mean of `StepsLaw.divergences` over trainings (`means.nonnegative_mean`), which are
     independent and at most μ²/2. Each end has α/2. The upper end assumes that the noise is normal
     with the σ in use, as the mechanism's code says.
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.bounds.outcomes import interval
 from dpaudit.core.estimate import Estimate
 
 Values = NDArray[np.float64]
@@ -28,15 +29,12 @@ def student_mean(values: Sequence[float], alpha: float, what: str) -> Estimate:
     if n > 1:
         deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
         half = -float(stdtrit(n - 1, alpha / 2)) * deviation
-    return Estimate(
-        value=mean,
-        lower=mean - half,
-        upper=mean + half,
-        confidence=1 - alpha,
+    return interval(
+        mean,
+        (mean - half, mean + half),
         alpha=alpha,
         n=n,
         method=f"mean of {n} {what}, Student's t over {what}, by itself",
-        kind="assumes-law",
     )
 
 
@@ -57,15 +55,12 @@ def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) 
     half = math.inf
     if len(parts) > 1:
         half = -float(stdtrit(len(parts) - 1, alpha / 2) * math.sqrt(np.sum(parts**2)))
-    return Estimate(
-        value=theta,
-        lower=theta - half,
-        upper=theta + half,
-        confidence=1 - alpha,
+    return interval(
+        theta,
+        (theta - half, theta + half),
         alpha=alpha,
         n=len(parts),
         method="mean over pairs, Student's t over users, by itself",
-        kind="assumes-law",
     )
 
 
@@ -86,15 +81,12 @@ def clustered_share(
             theta, parts, users=len(parts), independent=len(parts), comparisons=len(flags),
             alpha=alpha,
         )  # fmt: skip
-    return Estimate(
-        value=theta,
-        lower=lower,
-        upper=upper,
-        confidence=1 - alpha,
+    return interval(
+        theta,
+        (lower, upper),
         alpha=alpha,
         n=len(parts),
         method="share of pairs, Clopper-Pearson over users, by itself",
-        kind="assumes-law",
     )
 
 

@@ -41,6 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from dpaudit.bounds.frequentist.labels import LabelTest
+from dpaudit.bounds.frequentist.sequential import cuts
 from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -225,8 +226,8 @@ class CoinProcess:
         values, present = self._past()
         order = np.argsort(values, kind="stable")
         ordered, hits = values[order], np.append(0, np.cumsum(present[order]))
-        cuts = _cuts(ordered)
-        below = np.searchsorted(ordered, cuts)
+        thresholds = cuts(ordered, _LEVELS)
+        below = np.searchsorted(ordered, thresholds)
         # Trials and trials on D' above and below each cut, (2, cuts).
         sizes = np.stack((len(values) - below, below))
         right = np.stack((hits[-1] - hits[below], hits[below]))
@@ -236,7 +237,7 @@ class CoinProcess:
         bettors = np.arange(len(_PRIOR_COUNTS))
         top, bottom = growth.argmax(axis=2).T
         best = growth.max(axis=2)
-        high, low = cuts[top], cuts[bottom]
+        high, low = thresholds[top], thresholds[bottom]
         # Where the events overlap, the better one alone.
         apart, first = low <= high, best[:, 0] >= best[:, 1]
         self._bets = _Bets(
@@ -294,11 +295,3 @@ def anytime_epsilon(
         n=process.trials,
         method="betting on coins, at any time",
     )
-
-
-def _cuts(ordered: Floats) -> Floats:
-    """Return thresholds below and above each quantile of sorted scores, which split no atom."""
-    atoms = ordered[(_LEVELS * len(ordered)).astype(int)]
-    below = ordered[np.maximum(np.searchsorted(ordered, atoms) - 1, 0)]
-    above = ordered[np.minimum(np.searchsorted(ordered, atoms, "right"), len(ordered) - 1)]
-    return np.concatenate((below / 2 + atoms / 2, atoms / 2 + above / 2))

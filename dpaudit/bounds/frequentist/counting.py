@@ -54,47 +54,6 @@ def clopper_pearson_epsilon(
     )
 
 
-def jeffreys_epsilon(counts: Counts, *, delta: float = 0.0, alpha: float = 0.05) -> Estimate:
-    """Return a lower bound on ε from equal-tailed Jeffreys intervals of TPR and FPR, level α each.
-
-    The largest of ln((P − δ)/Q) over the event and its complement, with either data set in the
-    numerator. P is a lower and Q an upper limit: the α/2 and 1 − α/2 quantiles of
-    Beta(½ + hits, ½ + misses).
-
-    The bound is `credible`, not guaranteed: Jeffreys limits undercover at rates of order 1/n
-    (Brown, Cai, DasGupta 2001, doi:10.1214/ss/1009213286). At α = 0.05 and both error rates just
-    above 2.51/n, a single error-free class, which has probability 0.08, makes the bound too large.
-    Either class may be error-free, so the bound exceeds ε in up to 15.6 % of audits, not 5 %.
-
-    Args:
-        counts: the attack's outcomes.
-        delta: the δ of the claim.
-        alpha: the level of the bound.
-
-    Raises:
-        InputError: δ or α is out of range.
-    """
-    from scipy.special import betainccinv, betaincinv
-
-    check_delta(delta)
-    check_alpha(alpha)
-    present = (counts.tp + 0.5, counts.fn + 0.5, alpha / 2)
-    absent = (counts.fp + 0.5, counts.tn + 0.5, alpha / 2)
-    limits = (
-        *_both_events(float(betaincinv(*present)), float(betainccinv(*absent))),
-        *_both_events(float(betaincinv(*absent)), float(betainccinv(*present))),
-    )
-    point = _rates(counts)
-    return lower_bound(
-        _largest_log_ratio(limits, delta),
-        value=_largest_log_ratio((*_both_events(*point), *_both_events(*point[::-1])), delta),
-        alpha=alpha,
-        n=counts.present + counts.absent,
-        method="jeffreys",
-        kind="credible",
-    )
-
-
 def best_split(
     rate_present: float,
     rate_absent: float,

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds.outcomes import Scores
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 
 # The ends of the scores that an event takes its trials from.
 Ends = Literal["top", "bottom", "both"]
@@ -29,6 +32,42 @@ _TRUSTED = 0.5
 _CAUTION, _MANY = (0.02, 0.1), 1000
 # Only one-sided events of at most this share of the trials decide the direction.
 _LARGEST = 0.6
+
+
+class Events(NamedTuple):
+    """Growing events, each of which takes trials from one end of the sorted scores or from both.
+
+    Attributes:
+        side: the ends from which events take trials.
+        top: the number of trials that each event takes from the highest scores.
+        bottom: the number of trials that each event takes from the lowest scores.
+    """
+
+    side: Ends
+    top: Numbers
+    bottom: Numbers
+
+    @property
+    def size(self) -> Numbers:
+        """The number of trials of each event."""
+        return self.top + self.bottom
+
+
+def growing_events(top: Numbers, bottom: Numbers, count: int) -> Iterator[Events]:
+    """Yield the events at the top, those at the bottom, and those of about as many from both.
+
+    Args:
+        top: sizes of events at the top, growing to `count`, that split no equal scores.
+        bottom: the same of events at the bottom.
+        count: the number of trials.
+    """
+    yield Events("top", top, np.zeros_like(top))
+    yield Events("bottom", np.zeros_like(bottom), bottom)
+    sizes = np.union1d(top, bottom)
+    high, low = (ends[np.searchsorted(ends, sizes)] for ends in (top, bottom))
+    apart = high + low <= count
+    if apart.any():
+        yield Events("both", high[apart], low[apart])
 
 
 class Tally:
@@ -50,53 +89,40 @@ class Tally:
         self.spread = float(scores.std()) if log_odds else 0.0
         self._total = np.append(0.0, np.cumsum(scores - scores.mean())) if log_odds else scores
 
-        def sums(trials: NDArray[np.bool_]) -> NDArray[np.int64]:
+        def sums(trials: NDArray[np.bool_]) -> Numbers:
             return np.append(0, np.cumsum(trials))
 
         self._sums = sums(present), sums(pilot), sums(present & pilot)
 
-    def sides(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield three sequences of growing events: at the top, at the bottom and at both ends.
+    def sides(self) -> Iterator[Events]:
+        """Yield growing events at the top, at the bottom and at both ends."""
+        yield from growing_events(_ends(self.scores), _ends(self.scores[::-1]), len(self.scores))
 
-        An event is given by the numbers of trials it takes from the top and from the bottom. Equal
-        scores stay together.
-        """
-        top, bottom = _ends(self.scores), _ends(self.scores[::-1])
-        yield top, np.zeros_like(top)
-        yield np.zeros_like(bottom), bottom
-        at = np.union1d(top, bottom)
-        both = [ends[np.searchsorted(ends, at)] for ends in (top, bottom)]
-        apart = both[0] + both[1] <= len(self.scores)
-        if apart.any():
-            yield both[0][apart], both[1][apart]
-
-    def outward(self, top: NDArray[np.int64], bottom: NDArray[np.int64]) -> NDArray[np.float64]:
+    def outward(self, events: Events) -> Floats:
         """Return each bin's mean distance outwards from the mean score, in standard deviations."""
+        top, bottom = events.top, events.bottom
         sums = self._total[top] - (self._total[-1] - self._total[len(self._total) - 1 - bottom])
-        distances: NDArray[np.float64] = np.diff(sums, prepend=0.0) / np.diff(
-            top + bottom, prepend=0
-        )
+        distances: Floats = np.diff(sums, prepend=0.0) / np.diff(events.size, prepend=0)
         return distances / self.spread
 
-    def counts(
-        self, top: NDArray[np.int64], bottom: NDArray[np.int64], present_high: bool
-    ) -> tuple[NDArray[np.int64], ...]:
+    def counts(self, events: Events, present_high: bool) -> tuple[Numbers, ...]:
         """Return each event's trials and correct guesses, and both numbers for the pilot alone.
 
         The guess is D' at the top and D at the bottom if `present_high`, else the reverse.
         """
-        present, pilot, both = (
+        top, bottom = events.top, events.bottom
+        present, pilot, present_pilot = (
             (sums[top], sums[-1] - sums[len(sums) - 1 - bottom]) for sums in self._sums
         )
 
-        def right(high: NDArray[np.int64], low: NDArray[np.int64], n_high: Any, n_low: Any) -> Any:
+        def right(high: Numbers, low: Numbers, n_high: Any, n_low: Any) -> Any:
             return high + n_low - low if present_high else n_high - high + low
 
         return (
-            top + bottom,
+            events.size,
             right(*present, top, bottom),
             pilot[0] + pilot[1],
-            right(*both, *pilot),
+            right(*present_pilot, *pilot),
         )
 
 
@@ -104,44 +130,32 @@ class Side:
     """A sequence of growing events, with the trials and correct guesses of each bin.
 
     Attributes:
-        top: number of trials that each event takes from the highest scores.
-        bottom: number of trials that each event takes from the lowest scores.
+        events: the events, each of which adds a bin to the one before.
         present_high: whether D' is guessed at the top.
         size: number of trials of each bin outside the pilot.
         hits: number of correct guesses among these.
     """
 
     def __init__(
-        self,
-        tally: Tally,
-        top: NDArray[np.int64],
-        bottom: NDArray[np.int64],
-        present_high: bool,
-        revealed: int,
-        alpha: float,
+        self, tally: Tally, events: Events, present_high: bool, revealed: int, alpha: float
     ) -> None:
-        self.top, self.bottom, self.present_high = top, bottom, present_high
+        self.events, self.present_high = events, present_high
         self.revealed, self.alpha = revealed, alpha
-        self.ends, self.trials = top + bottom, len(tally.scores)
+        self.ends, self.trials = events.size, len(tally.scores)
         self.middle = (np.append(0, self.ends[:-1]) + self.ends) / 2
         self.spread = tally.spread
-        self.place = tally.outward(top, bottom) if tally.spread else self._quantiles()
+        self.place = tally.outward(events) if tally.spread else self._quantiles()
         size, hits, self.pilot_size, self.pilot_hits = (
-            np.diff(counts, prepend=0) for counts in tally.counts(top, bottom, present_high)
+            np.diff(counts, prepend=0) for counts in tally.counts(events, present_high)
         )
         self.size, self.hits = size - self.pilot_size, hits - self.pilot_hits
 
     @property
-    def ends_judged(self) -> Ends:
-        """The ends from which events take trials."""
-        return "both" if self.both else "top" if self.top[-1] > 0 else "bottom"
-
-    @property
     def both(self) -> bool:
         """Whether events take trials from both ends."""
-        return bool(self.top[-1] > 0 and self.bottom[-1] > 0)
+        return self.events.side == "both"
 
-    def promise(self, caution: float) -> NDArray[np.float64]:
+    def promise(self, caution: float) -> Floats:
         """Return the share that each event is expected to certify, from the pilot's labels.
 
         Args:
@@ -169,50 +183,56 @@ class Side:
         """Reveal bins from the largest event inwards; return the last bin of the chosen event.
 
         It stops when no smaller event is expected to certify more. The labels of the remaining bins
-        are predicted from the pilot's labels and the revealed ones. The log-odds of a label are
-        modelled as linear in the score if the score estimates them, else in the normal quantile of
-        the rank, as between two normal laws. The fit is local to the edge of the revealed bins. Of
-        a narrow and a wide fit the one with the smaller slope counts: a steep slope may be due to
-        chance or end at a kink.
+        are predicted from the pilot's labels and the revealed ones (`_foreseen`).
+        """
+        bins = np.arange(len(self.ends))
+        revealed = bins > bins[:, None]
+        sizes = np.broadcast_to(self.size.cumsum(), revealed.shape)
+        certified = np.full(revealed.shape, -1.0)
+        hits = self._foreseen(revealed)
+        certified[~revealed] = self._certified(hits[~revealed], sizes[~revealed])
+        stopped = certified.diagonal().copy()
+        np.fill_diagonal(certified, -1.0)
+        promised = np.maximum.accumulate(np.append(0.5, self.promise(_CAUTION[0])[:-1]))
+        stops = stopped > np.maximum(certified.max(axis=1), promised)
+        if not self.both:
+            stops[-1] = False  # the event of all trials certifies nothing
+        return int(np.flatnonzero(stops).max(initial=0))
 
-        Row i of every matrix is the state in which bins beyond i are revealed; column j is a bin.
+    def _foreseen(self, revealed: NDArray[np.bool_]) -> Floats:
+        """Predict the correct guesses in each event outside the pilot.
+
+        The log-odds of a label are modelled as linear in the score if the score estimates them,
+        else in the normal quantile of the rank, as between two normal laws. The fit is local to the
+        edge of the revealed bins. Of a narrow and a wide fit the one with the smaller slope counts:
+        a steep slope may be due to chance or end at a kink.
+
+        Args:
+            revealed: row i is the state in which bins beyond i are revealed; column j is a bin.
         """
         from scipy.special import expit
 
-        last, place = np.arange(len(self.ends)), self.place
-        shown = last > last[:, None]
-        size, hits = self.pilot_size + shown * self.size, self.pilot_hits + shown * self.hits
-        inward = place - place[:, None]
+        size = self.pilot_size + revealed * self.size
+        hits = self.pilot_hits + revealed * self.hits
+        inward = self.place - self.place[:, None]
         away = np.abs(np.log(self.middle / self.ends[:, None]))
-        nearness = [np.exp(-away / reach) for reach in _REACH]
-        fits = [
-            _logistic(inward, near * size, near * hits, *self._guess(), doubt=_DOUBT[self.both])
-            for near in nearness
-        ]
-        flatter = np.argmin([slope for _, slope in fits], axis=0)
-        level, slope = (
-            np.choose(flatter, [level for level, _ in fits]),
-            np.choose(flatter, [slope for _, slope in fits]),
+        levels, slopes = zip(
+            *(
+                _logistic(inward, near * size, near * hits, *self._guess(), doubt=_DOUBT[self.both])
+                for near in (np.exp(-away / reach) for reach in _REACH)
+            ),
+            strict=True,
         )
+        flatter = np.argmin(slopes, axis=0)
+        level, slope = np.choose(flatter, levels), np.choose(flatter, slopes)
         share = expit(level[:, None] + slope[:, None] * inward)
-        foreseen = (share * self.size).cumsum(axis=1)
-        certified = np.full(shown.shape, -1.0)
-        sizes = np.broadcast_to(self.size.cumsum(), shown.shape)
-        certified[~shown] = self._certified(foreseen[~shown], sizes[~shown])
-        here = certified.diagonal().copy()
-        np.fill_diagonal(certified, -1.0)
-        promised = np.maximum.accumulate(np.append(0.5, self.promise(_CAUTION[0])[:-1]))
-        stops = here > np.maximum(certified.max(axis=1), promised)
-        if not self.both:
-            stops[-1] = False  # the event of all trials certifies nothing
-        stops = np.flatnonzero(stops)
-        return int(stops[-1]) if len(stops) else 0
+        return (share * self.size).cumsum(axis=1)
 
-    def _quantiles(self) -> NDArray[np.float64]:
+    def _quantiles(self) -> Floats:
         """Return the normal quantile of each bin's rank."""
         from scipy.special import ndtri
 
-        quantiles: NDArray[np.float64] = -ndtri(self.middle / (1 + self.both) / (self.trials + 1))
+        quantiles: Floats = -ndtri(self.middle / (1 + self.both) / (self.trials + 1))
         return quantiles
 
     def _guess(self) -> tuple[float, float]:
@@ -235,13 +255,11 @@ class Side:
         right = (self.pilot_hits.sum() + 0.5) / (self.pilot_size.sum() + 1)
         return max(0.0, 2 * float(ndtri(right))), _SHRINK
 
-    def _certified(self, hits: NDArray[np.float64], size: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _certified(self, hits: Floats, size: Numbers) -> Floats:
         return share_limit(hits - self.revealed, size - self.revealed, self.alpha)
 
 
-def share_limit(
-    hits: NDArray[np.float64] | int, size: NDArray[np.int64] | int, alpha: float
-) -> NDArray[np.float64]:
+def share_limit(hits: Floats | int, size: Numbers | int, alpha: float) -> Floats:
     """Return the one-sided Clopper-Pearson lower limit of each share; counts may be fractional."""
     from scipy.special import betaincinv
 
@@ -250,24 +268,30 @@ def share_limit(
     return np.where(hits > 0, betaincinv(successes, np.maximum(size - hits, 0) + 1, alpha), 0.0)
 
 
-def _ends(scores: Scores) -> NDArray[np.int64]:
+def _ends(scores: Scores) -> Numbers:
     """Return ends of bins of sorted scores that grow geometrically; equal scores share a bin."""
     count = len(scores)
     steps = max(1, math.ceil(math.log(max(count / _LEAST, 1)) / math.log(_RATIO)))
-    wanted = np.unique(np.ceil(np.geomspace(min(_LEAST, count), count, steps + 1)).astype(int))
+    sizes = np.ceil(np.geomspace(min(_LEAST, count), count, steps + 1)).astype(int)
+    return whole_ends(scores, sizes)
+
+
+def whole_ends(scores: Scores, sizes: Numbers) -> Numbers:
+    """Return the least prefixes of sorted scores, of these sizes or more, that split no atom."""
+    count = len(scores)
     changes = np.append(np.flatnonzero(scores[1:] != scores[:-1]) + 1, count)
-    return np.unique(changes[np.searchsorted(changes, np.minimum(wanted, count))])
+    return np.unique(changes[np.searchsorted(changes, np.minimum(sizes, count))])
 
 
 def _logistic(
-    place: NDArray[np.float64],
-    size: NDArray[np.float64],
-    hits: NDArray[np.float64],
+    place: Floats,
+    size: Floats,
+    hits: Floats,
     guess: float,
     shrink: float,
     *,
     doubt: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Fit a logistic regression to binned labels in each row by Newton's method.
 
     The slope is shrunk towards `guess`, then reduced by `doubt` standard errors, to at least 0.

@@ -44,9 +44,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.event_choice import Ends, Side, Tally, share_limit
-from dpaudit.bounds.frequentist.seeds import settled
-from dpaudit.bounds.outcomes import Scores
+from dpaudit.bounds.frequentist.event_choice import Ends, Events, Side, Tally, share_limit
+from dpaudit.bounds.outcomes import Scores, settled
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 
@@ -267,23 +266,23 @@ def label_test(
     revealed, spent = revealed_labels(main, delta, alpha)
     tally = Tally(scores, labels, pilot, log_odds)
     sides = [
-        Side(tally, top, bottom, present_high, revealed, alpha - spent)
+        Side(tally, events, present_high, revealed, alpha - spent)
         for present_high in (True, False)
-        for top, bottom in tally.sides()
+        for events in tally.sides()
     ]
     # The default, without a prospect above ½, is D' at high scores, at the expected ends.
-    sides.sort(key=lambda side: (not side.present_high, side.ends_judged != expected))
+    sides.sort(key=lambda side: (not side.present_high, side.events.side != expected))
     side = max(sides, key=lambda side: max(0.5, side.prospect))
     stop = side.choose()
     return _tested(tally, side, stop, main, len(scores) - main, seed)
 
 
 def _tested(tally: Tally, side: Side, stop: int, main: int, pilot: int, seed: int) -> LabelTest:
-    top, bottom = int(side.top[stop]), int(side.bottom[stop])
+    top, bottom = int(side.events.top[stop]), int(side.events.bottom[stop])
     # The rates are those of one end, from all its trials outside the pilot.
-    end = (np.array([top]), np.array([0])) if top else (np.array([0]), np.array([bottom]))
+    one_end = Events("top" if top else "bottom", np.array([top]), np.array([0 if top else bottom]))
     size, hits, of_pilot, hits_of_pilot = (
-        int(counts[0]) for counts in tally.counts(*end, side.present_high)
+        int(counts[0]) for counts in tally.counts(one_end, side.present_high)
     )
     right = 2 * (hits - hits_of_pilot) / main
     wrong = 2 * (size - of_pilot) / main - right

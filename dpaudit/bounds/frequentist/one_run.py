@@ -43,7 +43,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.frequentist.seeds import settled
 from dpaudit.bounds.outcomes import (
     check_alpha,
     check_coins,
@@ -52,6 +51,7 @@ from dpaudit.bounds.outcomes import (
     check_size,
     lower_bound,
     scores,
+    settled,
 )
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -157,8 +157,7 @@ def default_grid(m: int) -> list[tuple[int, int]]:
     each. "out" is the same number or 0.
     """
     sizes = [m >> j for j in range(1, 6) if m >> j >= 8] or [max(1, m // 2)]
-    both, high = [(k, k) for k in sizes if 2 * k <= m], [(k, 0) for k in sizes]
-    return both + high
+    return [(k, k) for k in sizes if 2 * k <= m] + [(k, 0) for k in sizes]
 
 
 def balanced_grid(m: int) -> list[tuple[int, int]]:
@@ -216,14 +215,7 @@ def one_run_scores_epsilon(
     check_alpha(alpha)
     m = len(values)
     check_coins(m - int(bits.sum()), int(bits.sum()), "include each canary by a fair coin")
-    pairs = default_grid(m) if grid is None else list(grid)
-    if not pairs:
-        raise InputError("grid is empty: give at least one pair (guesses in, guesses out)")
-    for high, low in pairs:
-        whole = all(isinstance(k, int | np.integer) and k >= 0 for k in (high, low))
-        if not whole or high + low > m:
-            raise InputError(f"grid has ({high}, {low}): give two counts, together at most m = {m}")
-
+    pairs = default_grid(m) if grid is None else _checked_grid(list(grid), m)
     # Order equal scores at random: the order of the list could reveal the coins.
     order = np.lexsort((generator(settled(seed)).permutation(m), values))
     right = np.concatenate(([0], np.cumsum(bits[order])))
@@ -241,6 +233,16 @@ def one_run_scores_epsilon(
         n=m,
         method=f"one-run exact, bonferroni over {len(pairs)} numbers of guesses",
     )
+
+
+def _checked_grid(grid: list[tuple[int, int]], m: int) -> list[tuple[int, int]]:
+    if not grid:
+        raise InputError("grid is empty: give at least one pair (guesses in, guesses out)")
+    for high, low in grid:
+        whole = all(isinstance(k, int | np.integer) and k >= 0 for k in (high, low))
+        if not whole or high + low > m:
+            raise InputError(f"grid has ({high}, {low}): give two counts, together at most m = {m}")
+    return grid
 
 
 def _epsilon(m: int, r: int, v: int, delta: float, alpha: float) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.bounds.frequentist.clusters import clustered_limits, clustered_share
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
 from dpaudit.bounds.frequentist.roc_limits import calls, least_absent, present_above
-from dpaudit.bounds.outcomes import check_alpha, scores
+from dpaudit.bounds.outcomes import check_alpha, interval, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
@@ -92,16 +92,7 @@ def clustered_auc(
         comparisons=len(reals) * len(fakes),
         alpha=alpha,
     )
-    return Estimate(
-        value=theta,
-        lower=lower,
-        upper=upper,
-        confidence=1 - alpha,
-        alpha=alpha,
-        n=pairs.users,
-        method="clustered auc",
-        kind="assumes-law",
-    )
+    return interval(theta, (lower, upper), alpha=alpha, n=pairs.users, method="clustered auc")
 
 
 def auc_in_folds(
@@ -130,17 +121,17 @@ def auc_in_folds(
     labels = np.broadcast_to(real, scores.shape)
     theta, weight, parts = 0.0, 0, np.zeros(scores.shape[1])
     for fold in np.unique(folds):
-        here = np.flatnonzero(folds == fold)
-        for row, inside in zip(scores[:, here], labels[:, here], strict=True):
-            if 0 < inside.sum() < len(here):
-                right = np.empty(len(here))
+        units = np.flatnonzero(folds == fold)
+        for row, inside in zip(scores[:, units], labels[:, units], strict=True):
+            if 0 < inside.sum() < len(units):
+                right = np.empty(len(units))
                 right[inside] = _share_below(row[inside], np.sort(row[~inside]))
                 right[~inside] = 1 - _share_below(row[~inside], np.sort(row[inside]))
                 area = right[inside].mean()
-                weight += len(here)
-                theta += len(here) * area
+                weight += len(units)
+                theta += len(units) * area
                 sides = np.where(inside, inside.sum(), (~inside).sum())
-                parts[here] += len(here) * (right - area) / sides
+                parts[units] += len(units) * (right - area) / sides
     theta = float(theta / weight)
     lower, upper = clustered_limits(
         theta,
@@ -150,15 +141,12 @@ def auc_in_folds(
         comparisons=len(parts),
         alpha=alpha,
     )
-    return Estimate(
-        value=theta,
-        lower=min(lower, theta),
-        upper=max(upper, theta),
-        confidence=1 - alpha,
+    return interval(
+        theta,
+        (min(lower, theta), max(upper, theta)),
         alpha=alpha,
         n=len(parts),
         method="placements in folds, by itself",
-        kind="assumes-law",
     )
 
 
@@ -238,15 +226,15 @@ def rate_of(
     rng = generator(seed, "membership ties")
     least, most = present_above(members, others, rate, rng, alpha=alpha / 2)
     value = float(calls(members, others, rate).mean())
-    return Estimate(
-        value=value,
-        lower=min(value, clopper_pearson(least, len(members), alpha / 2)[0]),
-        upper=max(value, clopper_pearson(most, len(members), alpha / 2)[1]),
-        confidence=1 - alpha,
+    return interval(
+        value,
+        (
+            min(value, clopper_pearson(least, len(members), alpha / 2)[0]),
+            max(value, clopper_pearson(most, len(members), alpha / 2)[1]),
+        ),
         alpha=alpha,
         n=len(members),
         method="rate at the threshold of the non-members, with its choice",
-        kind="assumes-law",
     )
 
 

@@ -1,11 +1,14 @@
-"""Limits of the ROC curve of one model, where the absent scores are a sample too.
+"""Limits of the ROC curve of one model or game, valid for every law of the scores.
 
 The scores of n present targets are a uniform subset of P numbers, of all that the model was trained
 on; P may be infinite. The scores of N absent ones are independent draws from the law of scores of
 further absent ones. Equal scores get a random order, so there are no ties: a tie counts as for an
 attacker who orders equal scores at random. Above a fixed threshold t there are M present and A
 absent scores, which are independent. As t is not known, each limit says why the curve that the
-scores draw bounds M and A.
+scores draw bounds M and A. `subset_share` and `independent` turn a uniform subset into a share of
+its population and into independent draws from it, at every size.
+
+`best_advantage` is of a game on two data sets, whose trials are independent draws.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
+from dpaudit.bounds.outcomes import Scores, check_alpha, scores
+from dpaudit.core.errors import InputError
+from dpaudit.core.estimate import Estimate
 
 Numbers = NDArray[np.float64]
 Limits = tuple[float, float]
@@ -118,7 +124,7 @@ def area_limits(
     limits are exact.
 
     Args:
-        present: independent draws of present scores `(n,)`, n ≥ 1, see `subset.independent`.
+        present: independent draws of present scores `(n,)`, n ≥ 1, see `independent`.
         absent: the absent scores `(N,)`, N ≥ 1.
         rng: pairs the scores, and orders equal ones.
         alpha: the level of both limits together.
@@ -166,3 +172,118 @@ def advantage_limits(
     lower = near.min() - math.sqrt(-spread * math.log(alpha / 2 - outside))
     upper = np.abs(gains).max() + math.sqrt(-spread * math.log(alpha / 2))
     return max(-1.0, float(lower)), min(1.0, float(upper))
+
+
+def best_advantage(
+    absent: Scores, present: Scores, *, alpha: float, confidence: float | None = None
+) -> Estimate:
+    """Estimate the largest true- minus false-positive rate over all thresholds of a score.
+
+    With the distribution functions F of a score on D and F' on D' it is sup |F − F'|, in [0, 1]:
+    the advantage of an attacker who knows the best threshold, and on which side of it to answer
+    "D'". Each empirical distribution function is within √(ln(4/α)/(2n)) of the true one
+    everywhere, with probability at least 1 − α/2 (Massart 1990, doi:10.1214/aop/1176990746; ties
+    do no harm). So the largest difference of the empirical functions, the statistic of Kolmogorov
+    and Smirnov, is within the sum of both from the truth, with probability at least 1 − α. No
+    threshold is chosen, and no trial is held out.
+
+    Args:
+        absent: scores of independent trials on data set D.
+        present: scores of independent trials on data set D'.
+        alpha: the level.
+        confidence: the confidence to state; default 1 − α.
+
+    Raises:
+        InputError: a score is not finite, a class is empty, or α is out of range.
+    """
+    check_alpha(alpha)
+    first, second = (
+        np.sort(scores(values, name)) for values, name in ((absent, "absent"), (present, "present"))
+    )
+    pooled = np.concatenate((first, second))
+    shares = [
+        np.searchsorted(sample, pooled, side="right") / len(sample) for sample in (first, second)
+    ]
+    value = float(np.max(abs(shares[0] - shares[1])))
+    band = sum(math.sqrt(math.log(4 / alpha) / (2 * len(sample))) for sample in (first, second))
+    return Estimate(
+        value=value,
+        lower=max(0.0, value - band),
+        upper=min(1.0, value + band),
+        confidence=1 - alpha if confidence is None else confidence,
+        alpha=alpha,
+        n=len(pooled),
+        method="Kolmogorov-Smirnov, DKW bands",
+    )
+
+
+def subset_share(
+    least: int, most: int, n: int, population: int, *, alpha: float
+) -> tuple[float, float]:
+    """Return limits of the share of a population that has a property, from a uniform subset.
+
+    The number in the subset is hypergeometric. A share K/N is below the lower limit if it makes at
+    least as many probable with α/2 or less, and above the upper one likewise (Buonaccorsi 1987,
+    doi:10.1080/00031305.1987.10475481).
+
+    Args:
+        least: how many of the subset surely have the property.
+        most: how many may have it; as `least` if all is known.
+        n: the size of the subset.
+        population: the size N of the population.
+        alpha: the level of the interval, half on either side.
+
+    Raises:
+        InputError: the numbers are not 0 ≤ least ≤ most ≤ n ≤ N and n ≥ 1, or alpha is not in
+            (0, 1).
+    """
+    check_alpha(alpha)
+    if not (0 <= least <= most <= n <= population and n >= 1):
+        raise InputError(
+            f"{least} to {most} of a subset of {n} from {population}: give counts in increasing "
+            "order, and at least one of the subset"
+        )
+    lower = _least_total(least, n, population, alpha / 2)
+    upper = population - _least_total(n - most, n, population, alpha / 2)
+    return lower / population, upper / population
+
+
+def _least_total(count: int, n: int, population: int, tail: float) -> int:
+    """Return the least K with P(at least `count` of the subset | K of the population) > tail."""
+    from scipy.stats import hypergeom
+
+    low, high = count, population  # the probability rises with K, and is 1 at `population`
+    while low < high:
+        middle = (low + high) // 2
+        if hypergeom.sf(count - 1, population, middle, n) > tail:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def independent(
+    values: NDArray[np.float64], population: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return as many independent draws from a population as its uniform subset has values.
+
+    Independent draws repeat one now and then: the i-th is one of the d different ones before it
+    with probability d/N, and otherwise a new one, which the subset in random order provides.
+
+    Args:
+        values: the numbers of the subset, in any order `(n,)`, n ≥ 1.
+        population: the size N ≥ n of the population.
+        rng: orders the subset, and says which draws repeat.
+
+    Raises:
+        InputError: the population is smaller than the subset.
+    """
+    n = len(values)
+    if population < n:
+        raise InputError(f"population = {population} is less than the {n} values of its subset")
+    drawn = rng.integers(population, size=n)
+    _, first, which = np.unique(drawn, return_inverse=True, return_index=True)
+    order = np.empty(len(first), np.int64)
+    order[np.argsort(first)] = np.arange(len(first))
+    draws: NDArray[np.float64] = rng.permutation(values)[order[which]]
+    return draws

@@ -41,35 +41,21 @@ per trial, and under H0 no wealth may reach 1/α with a probability above α.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.frequentist.payoffs import Bets, fastest_bets
-from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, lower_bound, scores
+from dpaudit.bounds.outcomes import check_alpha, check_delta, check_epsilon, scores
 from dpaudit.core.errors import InputError
-from dpaudit.core.estimate import Estimate
 
 Floats = NDArray[np.float64]
-
 # Quantiles of past scores that are cut; symmetric, since either tail may distinguish D and D'.
 _LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
 # The constants c of the cautious and of the bold shares.
 _PRIOR_COUNTS = (0.5, 0.02)
 # The largest number of rounds settled at once, which bounds the memory.
 _BLOCK = 8192
-
-
-def _cuts(pooled: Floats) -> Floats:
-    """Return thresholds below and above each quantile of the sorted scores.
-
-    They lie halfway to the next distinct score, so that no atom is split. There are two, so that
-    one event includes the atom at the quantile and another excludes it.
-    """
-    atoms = pooled[(_LEVELS * len(pooled)).astype(int)]
-    below = pooled[np.maximum(np.searchsorted(pooled, atoms) - 1, 0)]
-    above = pooled[np.minimum(np.searchsorted(pooled, atoms, "right"), len(pooled) - 1)]
-    return np.concatenate((below / 2 + atoms / 2, atoms / 2 + above / 2))
 
 
 class EProcess:
@@ -109,8 +95,7 @@ class EProcess:
         events = len(self._cuts) + 2 * likelihood
         # One bet on each event, and two that follow the most promising one.
         self._event = np.r_[0:events, 0, 0]
-        self._shares = np.full((2, events + 2), 0.5)
-        self._bets = fastest_bets(self._shares, epsilon, delta)
+        self._bets = fastest_bets(np.full((2, events + 2), 0.5), epsilon, delta)
         self._stakes = np.r_[np.full(events, 1 / events), 1, 1] / 3
         self._logs = np.zeros(events + 2)
         self._past: list[Floats] = []
@@ -120,13 +105,6 @@ class EProcess:
     def p_value(self) -> float:
         """Anytime-valid p-value exp(−peak): under H0 at most α with probability at most α."""
         return math.exp(-self.peak)
-
-    @property
-    def plug_in(self) -> float:
-        """Smallest ε at δ that fits the followed event's past shares; not certified."""
-        share = self._shares[:, -2]
-        hits, others = np.r_[share, 1 - share], np.r_[share[::-1], 1 - share[::-1]]
-        return math.log(max(1.0, ((hits - self.delta) / others).max()))
 
     def falsified(self, alpha: float = 0.05) -> bool:
         """Return whether the wealth has reached 1/α, which has probability at most α under H0.
@@ -188,7 +166,7 @@ class EProcess:
         past = np.concatenate(self._past, axis=1)
         self._past = [past]
         ordered = np.sort(past, axis=1)
-        self._cuts = _cuts(np.sort(ordered, axis=None, kind="stable"))
+        self._cuts = cuts(np.sort(ordered, axis=None, kind="stable"), _LEVELS)
         counts = self.rounds - np.stack([np.searchsorted(row, self._cuts) for row in ordered])
         if self.likelihood:
             counts = np.concatenate((counts, self._soft(past).sum(axis=1)), axis=1)
@@ -196,7 +174,7 @@ class EProcess:
         bets, events = fastest_bets(shares, self.epsilon, self.delta), counts.shape[1]
         leader = int(bets.growth(shares)[:events].argmax())
         chosen = np.array([*range(events), leader, events + leader])
-        self._event, self._shares = chosen % events, shares[:, chosen]
+        self._event = chosen % events
         self._bets = Bets(bets.slope[:, chosen], bets.centre[:, chosen])
         self._due = self.rounds + max(1, self.rounds // 2)
 
@@ -212,61 +190,93 @@ def _rounds(absent: ArrayLike, present: ArrayLike) -> Floats:
     return np.stack(pair)
 
 
-def _falsifies(process: EProcess, pair: Floats, alpha: float) -> bool:
-    """Run the process on the scores until its wealth reaches 1/α; return whether it does."""
-    while process.rounds < pair.shape[1]:
-        start = process.rounds
-        process.update(*pair[:, start : 2 * start + 16])
-        if process.falsified(alpha):
-            return True
-    return False
+def cuts(ordered: Floats, levels: Floats) -> Floats:
+    """Return thresholds below and above each quantile of sorted scores.
 
-
-def sequential_epsilon(
-    absent: ArrayLike,
-    present: ArrayLike,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-    resolution: float = 0.05,
-    likelihood: bool = False,
-) -> Estimate:
-    """Return a lower bound on ε that holds at any stopping time of the stream.
-
-    The claims ε = 0, h, 2h, … for h = `resolution` are tested in turn, each by its own `EProcess`
-    at level α, up to the first that is not falsified. The bound is the last falsified claim, or 0.
-    It is too large only if the smallest true claim was falsified, so the number of claims needs no
-    correction. Computing the bound at several times needs none either, if each time uses the stream
-    from its start. The bound is up to h below what a finer grid would give. The value is the
-    plug-in ln((p − δ)/q) of the event that the bettor of the first unfalsified claim follows; it is
-    not certified.
-
-    Args:
-        absent: scores of trials on data set D, in the order of the trials; shape (n,).
-        present: scores of trials on data set D', in the order of the trials; shape (n,).
-        delta: the δ of the claim.
-        alpha: the level of the bound.
-        resolution: the distance h between tested claims.
-        likelihood: see `EProcess`.
-
-    Raises:
-        InputError: a parameter is out of range, or the scores are not n finite numbers each.
+    They lie halfway to the next distinct score, so that no atom is split. There are two, so that
+    one event includes the atom at the quantile and another excludes it.
     """
-    check_alpha(alpha)
-    if not 0 < resolution < math.inf:
-        raise InputError(f"resolution = {resolution} is not a positive number: use e.g. 0.05")
-    pair = _rounds(absent, present)
-    falsified = 0
-    while True:
-        process = EProcess(falsified * resolution, delta, likelihood=likelihood)
-        if not _falsifies(process, pair, alpha):
-            break
-        falsified += 1
-    lower = max(0, falsified - 1) * resolution
-    return lower_bound(
-        lower,
-        value=max(lower, process.plug_in),
-        alpha=alpha,
-        n=process.rounds,
-        method=f"e-process, steps of {resolution:g}",
-    )
+    atoms = ordered[(levels * len(ordered)).astype(int)]
+    below = ordered[np.maximum(np.searchsorted(ordered, atoms) - 1, 0)]
+    above = ordered[np.minimum(np.searchsorted(ordered, atoms, "right"), len(ordered) - 1)]
+    return np.concatenate((below / 2 + atoms / 2, atoms / 2 + above / 2))
+
+
+@dataclass(frozen=True)
+class Bets:
+    """A bet on each event, with the payoff Π (1 + slope (φ − centre)) over the trials on D and D'.
+
+    Attributes:
+        slope: slopes on D and on D'; shape (2, events).
+        centre: centres on D and on D'; shape (2, events).
+    """
+
+    slope: Floats
+    centre: Floats
+
+    def log_payoff(self, values: Floats) -> Floats:
+        """Return log payoffs (rounds, events) for the events' values (2, rounds, events)."""
+        slope, centre = self.slope[:, None], self.centre[:, None]
+        return np.log1p(slope * (values - centre)).sum(axis=0)
+
+    def growth(self, rates: Floats) -> Floats:
+        """Return the expected log payoff of each event if its probabilities are `rates`."""
+        hit = np.log1p(self.slope * (1 - self.centre))
+        miss = np.log1p(-self.slope * self.centre)
+        return (rates * hit + (1 - rates) * miss).sum(axis=0)
+
+
+def fastest_bets(rates: Floats, epsilon: float, delta: float) -> Bets:
+    """Return the payoffs that grow fastest if `rates` (2, events) are the events' probabilities.
+
+    For any rates, the slopes are normal to K up to rounding, so the payoffs have a
+    mean of at most 1 under (ε, δ)-DP.
+    """
+    r = math.exp(-epsilon)
+    slope, centre = np.zeros_like(rates), np.full_like(rates, 0.5)
+    high, low = rates.max(axis=0), rates.min(axis=0)
+    outside = (low < r * (high - delta)) | (1 - high < r * (1 - low - delta))
+    if not outside.any():
+        return Bets(slope, centre)
+    high, low = high[outside], low[outside]
+
+    # At the corner both constraints are tight; there any (a, −b) with r ≤ a/b ≤ 1/r is normal.
+    corner = np.array([[1 + delta * r], [r - delta * r]]) / (1 + r)
+    a, b = (high - corner[0], corner[1] - low) / (corner * (1 - corner))
+    first, second = r * b > a, b < r * a
+    # The second edge is the first edge of the complement, with D and D' exchanged.
+    p1, q1 = np.where(second, (1 - low, 1 - high), (high, low))
+    p = _nearest_on_edge(p1, q1, r, delta)
+    q = r * (p - delta)
+    y = (q - q1) / (q * (1 - q))
+    point = np.where(first, (p, q), np.where(second, (1 - q, 1 - p), corner))
+    normal = np.where(first, (r * y, -y), np.where(second, (y, -r * y), (a, -b)))
+    # From the order (larger, smaller) share to (D, D').
+    exchanged = rates[0, outside] > rates[1, outside]
+    slope[:, outside] = np.where(exchanged, normal, normal[::-1])
+    centre[:, outside] = np.where(exchanged, point, point[::-1])
+    return Bets(slope, centre)
+
+
+def _nearest_on_edge(high: Floats, low: Floats, r: float, delta: float) -> Floats:
+    """Return the p of the point nearest to (high, low) on the line q = r (p − δ), r = e^−ε.
+
+    With u = p − δ, the derivative of the divergence vanishes at the middle of the three real roots
+    of
+
+        (high − δ − u) u (1 − r u) + (low − r u) (u + δ) (1 − δ − u) = 0,
+
+    which the trigonometric formula gives; Newton steps remove its rounding error.
+    """
+    c0 = low * delta * (1 - delta)
+    c1 = high - delta + low * (1 - 2 * delta) - r * delta * (1 - delta)
+    c2 = -(1 + r * (high - delta) + low + r * (1 - 2 * delta))
+    c3 = 2 * r
+    mid = -c2 / (3 * c3)
+    spread = np.sqrt(mid**2 - c1 / (3 * c3))
+    residue = ((mid + c2 / c3) * mid + c1 / c3) * mid + c0 / c3
+    angle = np.arccos(np.clip(-residue / (2 * spread**3), -1, 1))
+    u = mid + 2 * spread * np.cos((angle - 2 * np.pi) / 3)
+    for _ in range(2):
+        u -= (((c3 * u + c2) * u + c1) * u + c0) / ((3 * c3 * u + 2 * c2) * u + c1)
+    return u + delta

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from dpaudit.bounds.model_based.gdp import gaussian_delta
+from dpaudit.bounds.gdp import gaussian_delta
 
 _ROUNDING = 1e-9
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.trained.pairs import DataPair
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon, gaussian_mu
+from dpaudit.bounds.gdp import gaussian_epsilon, gaussian_mu
 from dpaudit.core.estimate import Estimate
 from dpaudit.data.neighbors import RatingAdded, UserReplaced, apply
 from dpaudit.data.ratings import Friends, RatedItems, Ratings, Scale, from_profiles

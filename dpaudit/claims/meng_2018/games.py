@@ -12,7 +12,7 @@ from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.game import in_blocks
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_vector_epsilon
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.claims.meng_2018.data import befriended, fitted
 from dpaudit.claims.trained_games import DataGame, StepsGame, graded, scored
 from dpaudit.core.estimate import Estimate

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.bounds.model_based.gdp import gaussian_mu
+from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.plugin import STRICT, Plugin

@@ -17,7 +17,12 @@ from submission_cases import (  # type: ignore[import-not-found]
     verdicts_of,
 )
 
-from dpaudit.attacks.federated.two_sample import TwoSample, _Energy, _Kept, _kolmogorov_tail
+from dpaudit.attacks.federated.two_sample import (
+    TwoSample,
+    _EnergyDistance,
+    _kolmogorov_tail,
+    _StoredResiduals,
+)
 from dpaudit.core.transcripts import Round, UserItemPairs
 
 Numbers = NDArray[Any]
@@ -62,7 +67,7 @@ def test_kolmogorov_joins_exact_tests_of_the_coordinates() -> None:
     pairs = observed_pairs(6, 3, 1.3)
     rounds = rounds_of(pairs, 30, seed=1, wide=1.4)
     reader = TwoSample(seed=5).reader(pairs)
-    assert isinstance(reader, _Kept)
+    assert isinstance(reader, _StoredResiduals)
     for round_ in rounds:
         reader.see(round_)
     verdicts = p_values_of(reader.verdicts())
@@ -86,7 +91,7 @@ def test_energy_ranks_among_simulated_fakes_of_the_same_count() -> None:
     rounds = rounds_of(pairs, 12, seed=2, wide=1.2)
     attack = TwoSample(statistic="energy", simulated=19)
     reader = attack.reader(pairs)
-    assert isinstance(reader, _Energy)
+    assert isinstance(reader, _EnergyDistance)
     for round_ in rounds:
         reader.see(round_)
     verdicts = reader.verdicts()
@@ -201,7 +206,7 @@ def test_two_valued_fakes_are_one_coordinate_of_either_sign() -> None:
     # Rate 1e-6 over 6 binomial counts.
     pairs = observed_pairs(1, 3, 0.0, level=4.0)
     reader = TwoSample().reader(pairs)
-    assert isinstance(reader, _Kept)
+    assert isinstance(reader, _StoredResiduals)
     drawn = reader.draw("own", 0, 30_000)
     assert ((drawn != 0).sum(1) == 1).all()
     for value in (-4.0, 4.0):

@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from detection_laws import energy_power, ratio_auc  # type: ignore[import-not-found]
+from detection_laws import (  # type: ignore[import-not-found]
+    energy_power,
+    ratio_auc,
+    sequence_kl,
+)
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -21,7 +25,6 @@ from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.two_sample import TwoSample
 from dpaudit.attacks.federated.zero_mean import ZeroMean
 from dpaudit.audits.federated.transcripts import Checkpoint, Finding, Truth, run_transcript
-from dpaudit.bounds.divergence.estimates import sequence_kl
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 from dpaudit.data import Ratings, Scale

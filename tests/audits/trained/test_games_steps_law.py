@@ -18,7 +18,7 @@ from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.games import score_divergences, steps_law
 from dpaudit.audits.trained.pairs import DataPair, target_pair, trained_game
-from dpaudit.bounds.model_based.gdp import gaussian_delta, gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import NoisedSteps, PreparedPair, StepsPair
 from dpaudit.core.streams import Streams

@@ -16,7 +16,6 @@ from scipy import stats
 from dpaudit.bounds.frequentist.counting import (
     best_split,
     clopper_pearson_epsilon,
-    jeffreys_epsilon,
     rate_limits,
 )
 from dpaudit.bounds.outcomes import Counts
@@ -45,13 +44,6 @@ def test_clopper_pearson_oracle(row: dict[str, Any]) -> None:
     assert (estimate.kind, estimate.upper, estimate.n) == ("frequentist", math.inf, 2000)
 
 
-@pytest.mark.cases("row", rows("jeffreys"))
-def test_jeffreys_oracle(row: dict[str, Any]) -> None:
-    estimate = jeffreys_epsilon(counts(row), delta=row["delta"], alpha=row["alpha"])
-    assert estimate.lower == pytest.approx(row["eps_lower"], abs=1e-9)
-    assert estimate.kind == "credible"
-
-
 def test_error_free_by_hand() -> None:
     """All of 50 against none of 80: limits (α(1 − s))^(1/50) and 1 − (αs)^(1/80)."""
     perfect = Counts(50, 0, 0, 80)
@@ -70,9 +62,8 @@ def test_points_and_stated_confidence() -> None:
     estimate = clopper_pearson_epsilon(some, delta=0.1, alpha=0.1)
     assert estimate.value == pytest.approx(math.log(0.5 / 0.1))
     assert (estimate.alpha, estimate.confidence, estimate.n) == (0.1, 0.9, 300)
-    # The complement is the more informative event, then the swapped classes.
+    # The complement is the more informative event.
     assert clopper_pearson_epsilon(Counts(90, 50, 10, 50)).value == pytest.approx(math.log(5))
-    assert jeffreys_epsilon(Counts(10, 50, 90, 50)).value == pytest.approx(math.log(5))
     assert clopper_pearson_epsilon(Counts(10, 50, 90, 50)).value == 0
     assert clopper_pearson_epsilon(Counts(0, 7, 5, 0)).lower == 0
 
@@ -118,23 +109,6 @@ def test_exact_coverage(alpha: float, split: float) -> None:
     assert exceeding(lambda c: bound(c).value, true_epsilon) > 0.45
 
 
-def test_jeffreys_coverage_fails_as_documented() -> None:
-    """Both error rates just above 2.51/n: an error-free class claims too much, 15.6 % in all."""
-    n = 10_000
-    rate = 2.52 / n
-    true = math.log((1 - rate) / rate)
-    beyond = {}
-    for bound in (jeffreys_epsilon, clopper_pearson_epsilon):
-        beyond[bound.__name__] = sum(
-            stats.binom.pmf(fp, n, rate) * stats.binom.pmf(fn, n, rate)
-            for fp in range(15)
-            for fn in range(15)
-            if bound(Counts(n - fn, fp, fn, n - fp)).lower > true
-        )
-    assert 0.150 < beyond["jeffreys_epsilon"] < 0.156
-    assert beyond["clopper_pearson_epsilon"] < 0.05
-
-
 @pytest.mark.cases(
     ("rate_present", "rate_absent", "present", "absent", "delta"),
     [(1.0, 0.0, 200, 200, 0.0), (0.5, 0.01, 1000, 1000, 1e-5), (0.7, 0.3, 100, 5000, 0.1)],
@@ -168,8 +142,6 @@ BAD: list[tuple[str, Callable[[], object]]] = [
     ("alpha", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), alpha=math.nan)),
     ("split", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), split=1.0)),
     ("split", lambda: clopper_pearson_epsilon(Counts(1, 1, 1, 1), split=math.nan)),
-    ("delta", lambda: jeffreys_epsilon(Counts(1, 1, 1, 1), delta=-0.1)),
-    ("alpha", lambda: jeffreys_epsilon(Counts(1, 1, 1, 1), alpha=1.0)),
     ("rate_present", lambda: best_split(1.1, 0.1, 5, 5)),
     ("rate_absent", lambda: best_split(0.1, math.nan, 5, 5)),
     ("absent", lambda: best_split(0.1, 0.1, 5, 0)),

@@ -1,4 +1,4 @@
-"""Bounds from log-likelihood ratios: closed forms, error rates, wrong ratios, weights."""
+"""Bounds from log-likelihood ratios: closed forms, error rates, wrong ratios."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +13,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
-from dpaudit.bounds.frequentist.proposals import NoiseProposal
-from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
+from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -51,21 +48,6 @@ def gaussian(mu: float, rng: np.random.Generator, n: int) -> tuple[Values, Value
     return tuple(gaussian_ratio(mu, m + rng.normal(size=n)) for m in (mu, 0.0))  # type: ignore[return-value]
 
 
-def tilted(mu: float, epsilon: float, rng: np.random.Generator, n: int) -> dict[str, Any]:
-    """Trials on both data sets with tilted noise: arguments of the two-sample form."""
-    edge = epsilon / mu + mu / 2 + 0.3
-    near, far = (NoiseProposal("gaussian", 1.0, (edge - m,)) for m in (mu, 0.0))
-    present, absent = near.draw(n, rng), far.draw(n, rng)
-    return {
-        "log_ratio_present": gaussian_ratio(mu, mu + present[:, 0]),
-        "log_ratio_absent": gaussian_ratio(mu, absent[:, 0]),
-        "weight_present": near.weight(present),
-        "weight_absent": far.weight(absent),
-        # L and the weight are monotone in the noise: the largest weight where L ≥ τ is that at τ.
-        "weight_absent_bound": lambda t: float(far.weight(np.array([[t / mu + mu / 2]]))[0]),
-    }
-
-
 def median(bound: Callable[[np.random.Generator], float], runs: int = 9) -> float:
     return float(np.median([bound(np.random.default_rng(100 + run)) for run in range(runs)]))
 
@@ -77,23 +59,11 @@ def median(bound: Callable[[np.random.Generator], float], runs: int = 9) -> floa
 def test_tightness_on_gaussian_noise(mu: float) -> None:
     true, n = gaussian_epsilon(mu, DELTA), 10_000
     assert true == pytest.approx({0.5: 1.993, 1.0: 4.377, 2.0: 9.997}[mu], abs=6e-4)
-
-    def likelihood(rng: np.random.Generator) -> float:
-        runs = tilted(mu, true, rng, n)
-        estimate = likelihood_epsilon(
-            runs["log_ratio_present"], delta=DELTA, weight=runs["weight_present"]
-        )
-        assert estimate.kind == "assumes-law"
-        assert estimate.value == pytest.approx(true, rel=0.03)
-        return estimate.lower
-
-    def two_sample(rng: np.random.Generator) -> float:
-        estimate = two_sample_epsilon(**tilted(mu, true, rng, n), delta=DELTA)
-        assert estimate.kind == "assumes-law"
-        return estimate.lower
-
-    assert 0.98 * true < median(likelihood) <= true
-    assert 0.91 * true < median(two_sample) <= true
+    for least, bound in (
+        (0.79, lambda g: likelihood_epsilon(gaussian(mu, g, n)[0], delta=DELTA).lower),
+        (0.38, lambda g: two_sample_epsilon(*gaussian(mu, g, n), delta=DELTA).lower),
+    ):
+        assert least * true < median(bound) <= true
 
 
 @pytest.mark.parametrize("delta", [0.0, DELTA])
@@ -114,38 +84,6 @@ def test_tightness_on_laplace_noise(delta: float) -> None:
     assert both > math.log((low - delta) / high)
 
 
-def test_weights_are_unbiased() -> None:
-    # Twelve means of 50 000 weighted values each: 5.5 standard errors, rate 5e-7.
-    rng, n = np.random.default_rng(5), 50_000
-    for law in ("gaussian", "laplace"):
-        for share in (0.2, 0.8):
-            proposal = NoiseProposal(law, 1.5, (2.0, -1.0), share)
-            noise = proposal.draw(n, rng)
-            weight = proposal.weight(noise)
-            assert proposal.bound == pytest.approx(1 / (1 - share))
-            assert 0 < weight.min() <= weight.max() <= proposal.bound
-            variance = 1.5**2 * (1 if law == "gaussian" else 2)
-            first, second = noise.T
-            for values, mean in (
-                (np.ones(n), 1.0),
-                (first * second, 0.0),
-                ((first - second) ** 2, 2 * variance),
-            ):
-                error = 5.5 * (weight * values).std() / math.sqrt(n)
-                assert abs((weight * values).mean() - mean) < error
-                # Without weights the mean is another: the test would see a missing weight.
-                assert (values == 1).all() or abs(values.mean() - mean) > error
-
-
-def test_weight_is_the_ratio_of_densities() -> None:
-    z = np.array([[-3.0, 0.5], [0.0, 0.0], [40.0, 30.0], [-900.0, 2.0]])
-    for law, density in (("gaussian", stats.norm), ("laplace", stats.laplace)):
-        proposal = NoiseProposal(law, 2.0, (3.0, 1.0), 0.25)  # type: ignore[arg-type]
-        log = [density.logpdf(z, loc=at, scale=2.0).sum(1) for at in ((0, 0), (3, 1))]
-        expected = 1 / (0.75 + 0.25 * np.exp(log[1] - log[0]))
-        assert proposal.weight(z) == pytest.approx(expected, rel=1e-10)
-
-
 # Error rates.
 
 
@@ -154,23 +92,18 @@ def often_false(claim: Callable[[np.random.Generator], bool], failure: float) ->
     return bool(claims_too_much(audits, failure))
 
 
-@pytest.mark.cases("form", ["likelihood", "two-sample", "tilted"])
+@pytest.mark.cases("form", ["likelihood", "two-sample"])
 def test_false_claims(form: str) -> None:
     mu, delta, n = 1.0, 0.05, 40
     true = gaussian_epsilon(mu, delta)
 
     def claim(rng: np.random.Generator) -> bool:
+        present, absent = gaussian(mu, rng, n)
         if form == "two-sample":
-            return two_sample_epsilon(*gaussian(mu, rng, n), delta=delta).lower > true
-        drawn = tilted(mu, true, rng, n)
-        if form == "tilted":
-            return two_sample_epsilon(**drawn, delta=delta).lower > true
-        estimate = likelihood_epsilon(
-            drawn["log_ratio_present"], delta=delta, weight=drawn["weight_present"]
-        )
-        return estimate.lower > true
+            return two_sample_epsilon(present, absent, delta=delta).lower > true
+        return likelihood_epsilon(present, delta=delta).lower > true
 
-    assert not often_false(claim, 1e-6 / 3)
+    assert not often_false(claim, 1e-6 / 2)
 
 
 def test_the_count_of_false_claims_has_power() -> None:
@@ -223,8 +156,6 @@ def test_any_increasing_score_certifies_the_same() -> None:
 def test_pure_form_is_the_largest_ratio() -> None:
     ratio = [0.2, -math.inf, 1.7, 3.0]
     assert likelihood_epsilon(ratio).lower == 3
-    # An output of weight 0 is none of P's.
-    assert likelihood_epsilon(ratio, weight=[1, 1, 0.5, 0]).lower == 1.7
     assert likelihood_epsilon([-2.0, -math.inf]).lower == 0
     assert likelihood_epsilon([0.0, math.inf]).lower == math.inf
 
@@ -270,22 +201,6 @@ def test_unequal_classes() -> None:
     assert two_sample_epsilon(present[:2000], absent[:3999]).lower == few.lower
 
 
-def test_constant_bound_on_weights() -> None:
-    """Weights 1 with the bound 1 are no weights at all, up to the kind."""
-    present, absent = gaussian(1.0, np.random.default_rng(14), 3000)
-    one = np.ones(3000)
-    plain = two_sample_epsilon(present, absent, delta=DELTA)
-    same = two_sample_epsilon(
-        present, absent, delta=DELTA, weight_absent=one, weight_absent_bound=1.0
-    )
-    loose = two_sample_epsilon(
-        present, absent, delta=DELTA, weight_absent=one, weight_absent_bound=50.0
-    )
-    assert same.lower == plain.lower
-    assert (plain.kind, same.kind) == ("frequentist", "assumes-law")
-    assert loose.lower < plain.lower
-
-
 def test_level_and_confidence() -> None:
     present, absent = gaussian(1.0, np.random.default_rng(15), 3000)
     bounds: list[Callable[..., Estimate]] = [
@@ -313,31 +228,9 @@ X = np.linspace(-1, 1, 50)
         (lambda: likelihood_epsilon(["a"]), "log_ratio are not numbers"),
         (lambda: likelihood_epsilon(X, delta=1.0), "delta = 1.0"),
         (lambda: likelihood_epsilon(X, alpha=0.0), "alpha = 0.0"),
-        (lambda: likelihood_epsilon(X, weight=[1.0]), "weight have shape"),
-        (lambda: likelihood_epsilon(X, weight=-abs(X)), r"weight\[0\] = -1.0"),
-        (lambda: likelihood_epsilon(X, weight=np.full(50, math.inf)), r"weight\[0\] = inf"),
         (lambda: two_sample_epsilon(X, [math.nan]), r"log_ratio_absent\[0\] = nan"),
         (lambda: two_sample_epsilon([], X), "log_ratio_present have shape"),
         (lambda: two_sample_epsilon(X, X, delta=-0.1), "delta = -0.1"),
-        (lambda: two_sample_epsilon(X, X, weight_absent=abs(X)), "weight_absent_bound = None"),
-        (lambda: two_sample_epsilon(X, X, weight_absent_bound=2.0), "weight_absent_bound = 2.0"),
-        (
-            lambda: two_sample_epsilon(
-                X, X, weight_absent=np.full(50, 2.0), weight_absent_bound=1.5
-            ),
-            "weight_absent_bound = 1.5 does not bound a weight_absent of 2.0",
-        ),
-        (
-            lambda: two_sample_epsilon(
-                X, X, weight_absent=abs(X), weight_absent_bound=lambda t: math.inf
-            ),
-            "weight_absent_bound = inf",
-        ),
-        (lambda: NoiseProposal("cauchy", 1.0, (1.0,)), "law = 'cauchy'"),  # type: ignore[arg-type]
-        (lambda: NoiseProposal("laplace", 0.0, (1.0,)), "scale = 0.0"),
-        (lambda: NoiseProposal("laplace", 1.0, ()), r"shift = \(\)"),
-        (lambda: NoiseProposal("laplace", 1.0, (math.nan,)), "shift = "),
-        (lambda: NoiseProposal("laplace", 1.0, (1.0,), 1.0), "share = 1.0"),
     ],
 )
 def test_bad_input(call: Callable[[], object], message: str) -> None:

@@ -14,8 +14,8 @@ from dpaudit.bounds.frequentist.roc_limits import (
     area_limits,
     calls,
     present_above,
+    subset_share,
 )
-from dpaudit.bounds.frequentist.subset import subset_share
 
 Numbers = NDArray[np.float64]
 Rng = np.random.Generator

@@ -16,8 +16,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.bounds.frequentist.payoffs import fastest_bets
-from dpaudit.bounds.frequentist.sequential import EProcess, sequential_epsilon
+from dpaudit.bounds.frequentist.sequential import EProcess, fastest_bets
 from dpaudit.core.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -309,41 +308,6 @@ def test_no_bet_where_nothing_can_be_won() -> None:
         assert process.p_value == pytest.approx(1)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("truth", "delta"), [(1.0, 0.0), (2.0, 0.05)])
-def test_sequential_epsilon(truth: float, delta: float) -> None:
-    rng = np.random.default_rng(7)
-    absent, present = (rng.choice(4, 3000, p=p).astype(float) for p in response(truth, delta))
-    estimate = sequential_epsilon(absent, present, delta=delta, alpha=0.01)
-    # Above the truth with probability below 0.01 by design; these streams are fixed.
-    assert 0.7 * truth <= estimate.lower <= truth
-    assert estimate.value == pytest.approx(truth, rel=0.15)
-    assert (estimate.upper, estimate.confidence, estimate.alpha, estimate.n) == (
-        math.inf,
-        0.99,
-        0.01,
-        3000,
-    )
-    assert estimate.kind == "frequentist"
-    # The last claim in a row that is falsified.
-    for step in range(round(estimate.lower / 0.05) + 2):
-        t = rounds_to_falsify(absent, present, epsilon=step * 0.05, delta=delta, alpha=0.01)
-        assert (t is not None) == (step * 0.05 < estimate.lower + 0.025)
-    finer = sequential_epsilon(absent, present, delta=delta, alpha=0.01, resolution=0.01)
-    assert estimate.lower - 0.01 <= finer.lower < estimate.lower + 0.05
-    assert finer.confidence == 0.99
-
-
-@pytest.mark.long
-def test_sequential_epsilon_of_nothing_and_of_everything() -> None:
-    same = np.arange(50.0)
-    assert sequential_epsilon(same, same).lower == 0
-    bound = sequential_epsilon(np.zeros(400), np.ones(400)).lower
-    # No bound at all could exceed the ε at which randomised response looks like this.
-    share = 0.05 ** (1 / 800)
-    assert 0.85 * math.log(share / (1 - share)) < bound <= math.log(share / (1 - share))
-
-
 @pytest.mark.cases(
     ("absent", "present", "said"),
     [
@@ -359,25 +323,15 @@ def test_bad_scores(absent: list[float], present: list[float], said: str) -> Non
     with pytest.raises(InputError, match=said):
         process.update(absent, present)
     assert process.rounds == 0
-    with pytest.raises(InputError, match=said):
-        sequential_epsilon(absent, present)
 
 
 def test_bad_parameters() -> None:
-    one = np.ones(3)
     for epsilon in (-0.1, math.nan, math.inf):
         with pytest.raises(InputError, match="epsilon"):
             EProcess(epsilon)
     for delta in (-0.1, 1.0, math.nan):
         with pytest.raises(InputError, match="delta"):
             EProcess(1.0, delta)
-        with pytest.raises(InputError, match="delta"):
-            sequential_epsilon(one, one, delta=delta)
     for alpha in (0.0, 1.0, math.nan):
         with pytest.raises(InputError, match="alpha"):
             EProcess(1.0).falsified(alpha)
-        with pytest.raises(InputError, match="alpha"):
-            sequential_epsilon(one, one, alpha=alpha)
-    for resolution in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(InputError, match="resolution"):
-            sequential_epsilon(one, one, resolution=resolution)

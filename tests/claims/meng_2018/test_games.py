@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.bounds.multiplicity import split
 from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check

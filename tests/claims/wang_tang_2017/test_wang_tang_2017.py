@@ -12,7 +12,7 @@ from inclusion import INCLUSION  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.power.power import label_power
+from dpaudit.bounds.power import label_power
 from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.entry import Check, PublishedClaim
 from dpaudit.claims.trained_games import PosteriorGame, StepsGame

@@ -19,7 +19,7 @@ from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
+from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale

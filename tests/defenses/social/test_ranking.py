@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.bounds.model_based.gdp import gaussian_mu
+from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.core.errors import ConfigError, DataError, DpauditError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingAdded, RatingRemoved, UserReplaced, apply

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import stats
 
-from dpaudit.bounds.model_based.gdp import gaussian_mu
+from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.core.errors import ConfigError, DataError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingRemoved, RatingReplaced, apply

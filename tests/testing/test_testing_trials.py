@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dpaudit.bounds.power.power import detectable_epsilon
-from dpaudit.testing.trials import sufficient
+from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.testing import sufficient
 
 
 def test_a_violation_has_enough_trials_and_not_many_more() -> None:

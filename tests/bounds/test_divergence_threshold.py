@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import rel_entr
 
-from dpaudit.bounds.divergence.binary import threshold_kl
+from dpaudit.bounds.divergence import threshold_kl
 from dpaudit.core.errors import InputError
 
 LEVEL = {"alpha": 0.1, "confidence": 0.9}

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from dpaudit.bounds.model_based.gdp import gaussian_epsilon
-from dpaudit.bounds.renyi import (
+from dpaudit.bounds.accounting import (
     _gaussian_moment,
     renyi_gaussian_epsilon,
     renyi_laplace_epsilon,
 )
+from dpaudit.bounds.gdp import gaussian_epsilon
 
 DELTAS = (1e-3, 1e-6, 1e-12, 1e-20, 1e-60)
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.attacks.membership.canary import Canary
-from dpaudit.attacks.membership.list_places import PlaceRatio
+from dpaudit.attacks.membership.canary import Canary, PlaceRatio
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import ItemList, TargetUser
 from dpaudit.core.user_profile import Profile

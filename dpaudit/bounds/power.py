@@ -1,10 +1,4 @@
-"""Power: the probability that a method certifies an ε above the claim.
-
-A violation has a most informative event, of probability p on D' and q on D. Each function takes p,
-q and the number of trials on both data sets together, and returns the probability that the method's
-bound exceeds the claim. Sums over more than 80 outcomes use 80 of them, with errors of some
-thousandths.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -15,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.bounds.divergence import coin_divergence
 from dpaudit.bounds.frequentist.counting import best_split
 from dpaudit.bounds.frequentist.labels import revealed_labels
 from dpaudit.bounds.frequentist.one_run import one_run_p_value
@@ -236,7 +231,7 @@ def growth(p: Floats, q: Floats, claimed: float, delta: float) -> Floats:
     def to_edge(p: Floats, q: Floats) -> Floats:
         # Ternary search on the edge q₀ = r (p₀ − δ) up to the corner; the divergence is convex.
         def divergence(p0: Floats) -> Floats:
-            return _divergence(p, p0) + _divergence(q, r * (p0 - delta))
+            return coin_divergence(p, p0) + coin_divergence(q, r * (p0 - delta))
 
         low, high = np.full_like(p, delta), np.full_like(p, (1 + delta * r) / (1 + r))
         for _ in range(80):
@@ -247,13 +242,6 @@ def growth(p: Floats, q: Floats, claimed: float, delta: float) -> Floats:
 
     outside = (q < r * (p - delta)) | (1 - p < r * (1 - q - delta))
     return np.where(outside, np.minimum(to_edge(p, q), to_edge(1 - q, 1 - p)), 0.0)
-
-
-def _divergence(x: Floats, y: Floats) -> Floats:
-    """Return the Kullback-Leibler divergence of a coin of rate x from one of rate y."""
-    from scipy.special import rel_entr
-
-    return np.asarray(rel_entr(x, y) + rel_entr(1 - x, 1 - y))
 
 
 def _outcomes(n: int, rate: float) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpaudit.attacks.attributes.logistic import indicators, probabilities
+from dpaudit.attacks.attributes import indicators, probabilities
 
 
 def test_indicators_have_the_items_of_each_list_without_padding() -> None:

@@ -5,16 +5,41 @@ N(μ, 1): every attack has Φ⁻¹(TPR) ≤ Φ⁻¹(FPR) + μ (Dong, Roth, Su 20
 bound on μ comes from error rates that are large enough to count, and is converted to ε at a δ that
 is far too small to count. The conversion assumes a Gaussian trade-off curve, hence `assumes-gdp`.
 Without this assumption, the bound says only that the mechanism is not μ-GDP for any smaller μ.
+
+**One run.** In the setting of `frequentist.one_run` with m canaries, r guesses and V of them
+correct, an output is f-DP for a trade-off function f if for each canary every event of probability
+x in one of its states (in or out) has probability at most f̄(x) = 1 − f(x) in the other. f is
+convex, non-increasing, f(x) ≤ 1 − x, and symmetric (f⁻¹ = f), as every tight f is. μ-GDP is f(x) =
+Φ(Φ⁻¹(1 − x) − μ) (Dong, Roth & Su 2022, Definition 3, arXiv:1905.02383).
+
+**Theorem** (Mahloujifar, Melis & Chaudhuri 2024, arXiv:2410.22235). With p_i = P[V = i] and
+
+    R_i = Σ_{j≥i} (j/m) p_j          H_i = Σ_{j≥i} ((r − j)/m) p_j
+
+R_{i+1} ≤ f̄(H_i) for every i. (Flipping the coin of canary j turns "right on j, V > i" into "wrong
+on j, V ≥ i"; average over j and the coins, as f̄ is concave.) As f̄⁻¹(y) = f(1 − y) for a symmetric
+f, H_i ≥ f(1 − R_{i+1}).
+
+Suppose P[V ≥ v] = τ. The recursion starts at R = τ v/m, H = τ (r − v)/m and sets, for i = v − 1
+down to 0,
+
+    H' = max(H, f(1 − R))          R' = R + (H' − H) · i/(r − i)
+
+which are the smallest values that the theorem allows: by induction the true (R_i, H_i) lies in the
+cone that (1, −1) and (i, r − i) span at the computed point, so that R + H ≤ R_0 + H_0 = r/m. If R +
+H ends above r/m, no f-DP output has P[V ≥ v] ≥ τ. This condition is monotone in τ and in v.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpaudit.bounds.frequentist.counting import rate_limits
+from dpaudit.bounds.frequentist.one_run import check_guesses, last_rejected
 from dpaudit.bounds.outcomes import (
     Counts,
     Scores,
@@ -31,6 +56,8 @@ from dpaudit.core.estimate import Estimate
 # other ranks, which matter for strong attacks and for rare large leaks, share the rest.
 _MAIN_SHARE = 0.75
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+# The relative tolerance on R + H, so that rounding alone never rejects.
+_ROUNDING = 1e-12
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -95,6 +122,16 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 0.0, high))
 
 
+def gdp_epsilon(counts: Counts, *, delta: float, alpha: float = 0.05) -> Estimate:
+    """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_mu` converted to ε.
+
+    Raises:
+        InputError: δ or α is out of range.
+    """
+    _check_positive(delta)
+    return _as_epsilon(gdp_mu(counts, alpha=alpha), delta)
+
+
 def gdp_mu(counts: Counts, *, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on μ from one event: Φ⁻¹(TPR) − Φ⁻¹(FPR), at least 0.
 
@@ -119,14 +156,23 @@ def gdp_mu(counts: Counts, *, alpha: float = 0.05) -> Estimate:
     )
 
 
-def gdp_epsilon(counts: Counts, *, delta: float, alpha: float = 0.05) -> Estimate:
-    """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_mu` converted to ε.
+def _shift(tpr: float, fpr: float) -> float:
+    """Return Φ⁻¹(TPR) − Φ⁻¹(FPR), or 0 if TPR is not larger than FPR."""
+    from scipy.special import ndtri
+
+    return float(ndtri(tpr) - ndtri(fpr)) if tpr > fpr else 0.0
+
+
+def gdp_roc_epsilon(
+    absent: Scores, present: Scores, *, delta: float, alpha: float = 0.05
+) -> Estimate:
+    """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_roc_mu` converted to ε.
 
     Raises:
-        InputError: δ or α is out of range.
+        InputError: a score is not finite, a class is empty, or δ or α is out of range.
     """
     _check_positive(delta)
-    return _as_epsilon(gdp_mu(counts, alpha=alpha), delta)
+    return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha), delta)
 
 
 def gdp_roc_mu(absent: Scores, present: Scores, *, alpha: float = 0.05) -> Estimate:
@@ -179,18 +225,6 @@ def gdp_roc_mu(absent: Scores, present: Scores, *, alpha: float = 0.05) -> Estim
         method="gdp ranks",
         kind="assumes-gdp",
     )
-
-
-def gdp_roc_epsilon(
-    absent: Scores, present: Scores, *, delta: float, alpha: float = 0.05
-) -> Estimate:
-    """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_roc_mu` converted to ε.
-
-    Raises:
-        InputError: a score is not finite, a class is empty, or δ or α is out of range.
-    """
-    _check_positive(delta)
-    return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha), delta)
 
 
 @dataclass(frozen=True)
@@ -258,11 +292,81 @@ def ranks(n: int) -> list[tuple[int, float]]:
     return [(top[0], _MAIN_SHARE), *((rank, (1 - _MAIN_SHARE) / len(others)) for rank in others)]
 
 
-def _shift(tpr: float, fpr: float) -> float:
-    """Return Φ⁻¹(TPR) − Φ⁻¹(FPR), or 0 if TPR is not larger than FPR."""
+def one_run_gdp_epsilon(
+    m: int, guesses: int, correct: int, *, delta: float, alpha: float = 0.05
+) -> Estimate:
+    """Return a lower bound on ε at δ > 0 of a μ-GDP output: `one_run_gdp_mu` converted to ε.
+
+    ε solves δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ). Dong, Roth & Su 2022, Corollary 2.13,
+    arXiv:1905.02383.
+
+    Raises:
+        InputError: as `one_run_gdp_mu`, or δ is not in (0, 1).
+    """
+    check_delta(delta)
+    if delta == 0:
+        raise InputError("delta = 0.0 has no finite ε under a Gaussian trade-off: use e.g. 1e-5")
+    return _as_epsilon(one_run_gdp_mu(m, guesses, correct, alpha=alpha), delta)
+
+
+def one_run_gdp_mu(m: int, guesses: int, correct: int, *, alpha: float = 0.05) -> Estimate:
+    """Return a lower bound on μ of a μ-GDP output: the largest μ excluded at τ = α.
+
+    It does not hold for outputs with another trade-off curve, hence the kind `assumes-gdp`. The
+    point estimate is the μ at which `correct` is the largest mean that the theorem allows with
+    i = 0: v/m = f̄((r − v)/m), μ = Φ⁻¹(v/m) − Φ⁻¹((r − v)/m).
+
+    Args:
+        m: the number of canaries, each included independently with probability 1/2.
+        guesses: the number r of guesses, fixed before the run.
+        correct: the number v of correct guesses.
+        alpha: the level of the bound.
+
+    Raises:
+        InputError: the numbers fail `check_guesses`, or `alpha` is out of range.
+    """
+    check_guesses(m, guesses, correct)
+    check_alpha(alpha)
+    m, r, v = int(m), int(guesses), int(correct)
+    return lower_bound(
+        _gdp_mu(m, r, v, alpha),
+        value=_gdp_point(m, r, v),
+        alpha=alpha,
+        n=m,
+        method="one-run f-dp gaussian",
+        kind="assumes-gdp",
+    )
+
+
+def _gdp_mu(m: int, r: int, v: int, alpha: float) -> float:
+    from scipy.special import ndtr, ndtri
+
+    if v == 0:
+        return 0.0
+
+    def margin(mu: float) -> float:
+        return _excess(m, r, v, alpha, lambda y: float(ndtr(ndtri(y) - mu)))
+
+    return last_rejected(margin)
+
+
+def _gdp_point(m: int, r: int, v: int) -> float:
     from scipy.special import ndtri
 
-    return float(ndtri(tpr) - ndtri(fpr)) if tpr > fpr else 0.0
+    if 2 * v <= r:
+        return 0.0
+    return float(ndtri(v / m) - ndtri((r - v) / m))
+
+
+def _excess(m: int, r: int, v: int, tau: float, inverse: Callable[[float], float]) -> float:
+    """Return how far R + H ends above r/m; `inverse` is f̄⁻¹."""
+    right, wrong = tau * v / m, tau * (r - v) / m
+    for i in range(v - 1, -1, -1):
+        needed = inverse(right)
+        if needed <= wrong:
+            break  # R and H no longer change
+        right, wrong = min(1.0, right + (needed - wrong) * i / (r - i)), needed
+    return right + wrong - r / m * (1 + _ROUNDING)
 
 
 def _as_epsilon(mu: Estimate, delta: float) -> Estimate:

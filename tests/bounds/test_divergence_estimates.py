@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from detection_laws import sequence_kl  # type: ignore[import-not-found]
 from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, stats
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from dpaudit.bounds.divergence.estimates import (
+from dpaudit.bounds.divergence import (
     log_ratio_kl,
     neighbour_kl,
     plugin_kl,
-    sequence_kl,
 )
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate

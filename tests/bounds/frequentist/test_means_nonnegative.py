@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit.bounds.frequentist.means import betting_mean, lower_mean
-from dpaudit.bounds.frequentist.nonnegative import nonnegative_mean
+from dpaudit.bounds.frequentist.means import betting_mean, lower_mean, nonnegative_mean
 from dpaudit.core.errors import InputError
 
 

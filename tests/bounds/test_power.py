@@ -14,13 +14,11 @@ from scipy import optimize, stats
 
 from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
+from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-from dpaudit.bounds.frequentist.thresholds import held_out_epsilon
-from dpaudit.bounds.frequentist.two_sample import two_sample_epsilon
-from dpaudit.bounds.model_based.gdp import gaussian_delta
+from dpaudit.bounds.gdp import gaussian_delta
 from dpaudit.bounds.outcomes import Counts
-from dpaudit.bounds.power.planning import (
+from dpaudit.bounds.planning import (
     Game,
     Method,
     PowerPlan,
@@ -30,7 +28,7 @@ from dpaudit.bounds.power.planning import (
     plan,
     trials_needed,
 )
-from dpaudit.bounds.power.power import (
+from dpaudit.bounds.power import (
     counting_power,
     detectable_epsilon,
     growth,
@@ -92,8 +90,6 @@ def often(
         elif method == "sequential":
             rounds = rounds_to_falsify(absent, present, epsilon=claimed, delta=delta, alpha=alpha)
             bound = 0.0 if rounds is None else math.inf
-        elif method == "held-out clopper-pearson":
-            bound = held_out_epsilon(absent, present, delta=delta, alpha=alpha)[0].lower
         else:
             bound = label_epsilon(
                 absent, present, delta=delta, alpha=alpha, coin_flipped=True, seed=run
@@ -273,7 +269,6 @@ def planned(game: Game) -> PowerPlan:
         (game, method)
         for game in GAMES
         for method in (
-            "held-out clopper-pearson",
             "label test",
             "likelihood",
             "two-sample",
@@ -323,7 +318,7 @@ def test_the_threshold_known_in_advance_and_its_found_violations() -> None:
 def test_plan() -> None:
     for forecast in map(planned, GAMES):
         by_method = {r.method: r for r in forecast.reaches}
-        assert len(by_method) == len(forecast.reaches) == 7
+        assert len(by_method) == len(forecast.reaches) == 6
         for r in forecast.reaches:
             assert forecast.claimed < r.at_80 <= r.at_95 < math.inf
             assert (r.kind == "frequentist") == r.may_gate == (r.method != "likelihood")
@@ -334,9 +329,9 @@ def test_plan() -> None:
         left_out = {"clopper-pearson", "one-run"}
         gating = [r for r in forecast.reaches if r.may_gate and r.method not in left_out]
         assert forecast.recommended == min(gating, key=lambda r: r.at_95).method
-    # Half the trials choose, so known thresholds find more; known ratios most.
+    # Known ratios find most.
     laplace = {r.method: r.at_95 for r in planned("laplace").reaches}
-    assert laplace["label test"] < laplace["clopper-pearson"] < laplace["held-out clopper-pearson"]
+    assert laplace["label test"] < laplace["clopper-pearson"]
     assert laplace["likelihood"] == pytest.approx(1, abs=2e-4)
     # The label test's event is at worst the one of `detectable_epsilon`.
     assert laplace["label test"] <= detectable_epsilon(1.0, 2000, 0.05) + 1e-9

@@ -14,10 +14,10 @@ import pytest
 from scipy import stats
 from scipy.optimize import linprog
 
-from dpaudit.bounds.model_based.one_run_fdp import one_run_gdp_epsilon, one_run_gdp_mu
+from dpaudit.bounds.gdp import one_run_gdp_epsilon, one_run_gdp_mu
 from dpaudit.core.errors import InputError
 
-ORACLES = Path(__file__).parents[2] / "oracles" / "epsilon_bounds.json"
+ORACLES = Path(__file__).parents[1] / "oracles" / "epsilon_bounds.json"
 ROWS = [
     row
     for row in json.loads(ORACLES.read_text())["one_run"]

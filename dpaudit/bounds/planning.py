@@ -1,9 +1,4 @@
-"""Plans of audits: which violations each method can find with a number of trials.
-
-A plan assumes a mechanism whose true ε' exceeds the claim and whose log-likelihood ratio L the
-attack knows. The laws of L are given by their tails P(L ≥ τ) on D' and Q(L ≥ τ) on D. Each method
-uses its best event L ≥ τ.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -16,9 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.bounds.model_based.gdp import gaussian_mu
+from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.bounds.outcomes import check_alpha
-from dpaudit.bounds.power.power import (
+from dpaudit.bounds.power import (
     LEARNING,
     UNSEEN,
     check_claim,
@@ -39,7 +34,6 @@ Floats = NDArray[np.float64]
 Game = Literal["laplace", "gaussian", "randomized-response"]
 Method = Literal[
     "clopper-pearson",
-    "held-out clopper-pearson",
     "label test",
     "likelihood",
     "two-sample",
@@ -51,7 +45,7 @@ Method = Literal[
 _EVENTS, _POINTS = 16, 600
 # From simulations: the effective share of the trials if scores have no atoms and the method has to
 # find its event among them.
-_SMOOTH = {"held-out clopper-pearson": 0.65, "label test": 0.65, "two-sample": 0.4}
+_SMOOTH = {"label test": 0.65, "two-sample": 0.4}
 
 
 @dataclass(frozen=True)
@@ -124,10 +118,10 @@ def plan(
 ) -> PowerPlan:
     """Compute the smallest violations that each method finds; deterministic.
 
-    Binomial sums give the power of clopper-pearson at a threshold known in advance, of held-out
-    clopper-pearson (the same on half the trials), of the label test and of one run. Normal
-    approximations give the others (see `power.power` and `_likelihood`). The cost of finding the
-    event is calibrated by simulations of the methods, whose power at `at_95` was 0.92 to 1.
+    Binomial sums give the power of clopper-pearson at a threshold known in advance, of the label
+    test and of one run. Normal approximations give the others (see `bounds.power` and
+    `_likelihood`). The cost of finding the event is calibrated by simulations of the methods, whose
+    power at `at_95` was 0.92 to 1.
 
     Args:
         claimed: the ε of the claim.
@@ -253,8 +247,6 @@ def _power(
         return _likelihood(game, epsilon, trials, claimed, delta, alpha)
     if game == "gaussian":
         trials = int(_SMOOTH.get(method, 1.0) * trials)
-    if method == "held-out clopper-pearson":
-        trials //= 2  # the other half chooses the event
     trials = max(trials, 2)
     p, q = _events(game, epsilon, delta)
     claim = {"claimed": claimed, "delta": delta, "alpha": alpha}

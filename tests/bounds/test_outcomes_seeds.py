@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.frequentist.seeds import fresh_seed, settled
+from dpaudit.bounds.outcomes import fresh_seed, settled
 from dpaudit.core.errors import InputError
 
 AUDITS = 1500

@@ -14,7 +14,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import erfcx, ndtr
 
-from dpaudit.bounds.model_based.gdp import (
+from dpaudit.bounds.gdp import (
     RankTest,
     gaussian_delta,
     gaussian_epsilon,
@@ -29,7 +29,7 @@ from dpaudit.bounds.outcomes import Counts
 from dpaudit.core.errors import InputError
 
 ORACLES = json.loads(
-    (Path(__file__).parents[2] / "oracles" / "epsilon_bounds.json").read_text("utf-8")
+    (Path(__file__).parents[1] / "oracles" / "epsilon_bounds.json").read_text("utf-8")
 )
 SINGLE = [row for row in ORACLES["threshold"] if row["method"] == "gdp_single_threshold"]
 GAUSSIAN = [row for row in ORACLES["accounting"] if row["kind"] == "gaussian"]

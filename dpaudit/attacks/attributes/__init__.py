@@ -1,1 +1,0 @@
-"""Inference of an attribute of users from what a recommender answers about them."""

@@ -1,1 +1,0 @@
-"""Kullback-Leibler divergence: a closed form and estimates."""

@@ -1,1 +1,0 @@
-"""Bounds that assume a model or a prior; each module states which."""

@@ -1,1 +1,0 @@
-"""Power: which violations of a claim a number of trials can find."""
