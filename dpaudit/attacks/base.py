@@ -15,13 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import (
-    ItemFactors,
-    ItemList,
-    Predictions,
-    SideInformation,
-    TopList,
-)
+from dpaudit.core.releases import ItemFactors, ItemList, Predictions, SideInformation, TopList
 from dpaudit.core.transcripts import Round, Submissions, UserItemPairs, Verdicts
 from dpaudit.data.ratings import Ratings
 

@@ -19,12 +19,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.progress import (
-    Progress as RichProgress,
-)
-from rich.progress import (
-    Task as RichTask,
-)
+from rich.progress import Progress as RichProgress
+from rich.progress import Task as RichTask
 from rich.table import Column
 from rich.text import Text
 

@@ -13,11 +13,7 @@ from scipy import integrate, stats
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from dpaudit.bounds.divergence import (
-    log_ratio_kl,
-    neighbour_kl,
-    plugin_kl,
-)
+from dpaudit.bounds.divergence import log_ratio_kl, neighbour_kl, plugin_kl
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 

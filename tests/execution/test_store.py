@@ -15,16 +15,7 @@ import numpy as np
 import pytest
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.execution.store import (
-    NAME,
-    Store,
-    _digest,
-    count,
-    opened,
-    read,
-    seed_in,
-    words_of,
-)
+from dpaudit.execution.store import NAME, Store, _digest, count, opened, read, seed_in, words_of
 from dpaudit.execution.tasks import Result
 
 IDENTITY = {"code": "a", "seed": "7"}

@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.kernels import exact_noise, noise
-from dpaudit.kernels.lane_noise import (
-    LANE_TILE,
-    exact_laplace_lanes,
-    normal_lanes,
-    trial_words,
-)
+from dpaudit.kernels.lane_noise import LANE_TILE, exact_laplace_lanes, normal_lanes, trial_words
 from dpaudit.kernels.lanes import LANES
 
 Floats = NDArray[np.float32]

@@ -11,12 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
-from dpaudit.attacks.base import (
-    Distinguisher,
-    MembershipInference,
-    Readable,
-    Signals,
-)
+from dpaudit.attacks.base import Distinguisher, MembershipInference, Readable, Signals
 from dpaudit.attacks.distinguishing.item_place import ItemPlace
 from dpaudit.attacks.inference.lists import ListIdeal
 from dpaudit.core.plugin import STRICT

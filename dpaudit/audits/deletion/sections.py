@@ -9,14 +9,7 @@ from typing import Any, cast
 from dpaudit.core import rounding
 from dpaudit.core.membership import UNLEARNING, WITNESS, Unlearning
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import (
-    STRONGEST,
-    AuditResult,
-    FindingRecord,
-    Measurement,
-    Outcome,
-    worst,
-)
+from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement, Outcome, worst
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import meter

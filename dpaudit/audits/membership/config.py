@@ -17,12 +17,7 @@ from dpaudit.config.schema import Config
 from dpaudit.config.tables import Attack, battery, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import (
-    OF_FACTORS,
-    WITNESS,
-    Observer,
-    Unit,
-)
+from dpaudit.core.membership import OF_FACTORS, WITNESS, Observer, Unit
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.times import moment

@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.leak import contradictions, leaks
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import (
-    Measure,
-    MetricKey,
-    RecordPart,
-    metric_of,
-    of_trainings,
-    points,
-)
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, metric_of, of_trainings, points
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.top_lists import most_popular, ndcg
 from dpaudit.auditor.trainings import NEXT

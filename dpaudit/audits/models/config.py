@@ -16,13 +16,7 @@ from dpaudit.config.models import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import (
-    OBSERVERS,
-    RELEASED,
-    WITNESS,
-    Covered,
-    Observer,
-)
+from dpaudit.core.membership import OBSERVERS, RELEASED, WITNESS, Covered, Observer
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.forgetting import Sharded

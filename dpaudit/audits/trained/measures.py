@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter
 
-from dpaudit.auditor.measure import (
-    Measure,
-    MetricKey,
-    RecordPart,
-    gated,
-    metric_of,
-    points,
-)
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, metric_of, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.recovery import Recovered, Recovery, recovery_key, recovery_keys

@@ -14,21 +14,8 @@ from dpaudit.core.messages import listed, quoted, show
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Repair
 from dpaudit.data.readers import times
-from dpaudit.data.readers.cells import (
-    Codes,
-    Fault,
-    Mask,
-    RawTable,
-    identifier,
-    looked_up,
-)
-from dpaudit.data.readers.columns import (
-    IdColumn,
-    missing,
-    not_a_number,
-    ratings,
-    users_and_items,
-)
+from dpaudit.data.readers.cells import Codes, Fault, Mask, RawTable, identifier, looked_up
+from dpaudit.data.readers.columns import IdColumn, missing, not_a_number, ratings, users_and_items
 from dpaudit.data.readers.text_pieces import blanks_repeat
 from dpaudit.data.source import DataSource, OnDuplicate
 from dpaudit.data.source_parts import RatingScale, SensitiveSource

@@ -18,12 +18,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sgd_observation import ClippedRounds, observed_errors
 from dpaudit.defenses.factorization.sgd_training import SgdSettings, run_rounds
-from dpaudit.defenses.factorization.single_model import (
-    TOGETHER,
-    SingleModel,
-    check_models,
-    visits,
-)
+from dpaudit.defenses.factorization.single_model import TOGETHER, SingleModel, check_models, visits
 from dpaudit.defenses.factors import (
     FIRST,
     STEPS_GROW,

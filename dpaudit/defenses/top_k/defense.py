@@ -25,14 +25,7 @@ from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.precision import check_finite
 from dpaudit.defenses.top_k import bounds
-from dpaudit.defenses.top_k.chain import (
-    Enumeration,
-    Rates,
-    SetChain,
-    ranked,
-    set_chain,
-    swap_sets,
-)
+from dpaudit.defenses.top_k.chain import Enumeration, Rates, SetChain, ranked, set_chain, swap_sets
 from dpaudit.defenses.top_k.laws import (
     DrawnLaw,
     JointLaw,

@@ -14,17 +14,7 @@ from numpy.typing import NDArray
 from dpaudit.kernels.exact_noise import laplace_row
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lane_noise import LANE_TILE, Source
-from dpaudit.kernels.lanes import (
-    LANES,
-    dot,
-    every,
-    exceeds,
-    greatest,
-    least,
-    load,
-    select,
-    store,
-)
+from dpaudit.kernels.lanes import LANES, dot, every, exceeds, greatest, least, load, select, store
 from dpaudit.kernels.top_k.ranking import insert
 
 F32 = np.float32

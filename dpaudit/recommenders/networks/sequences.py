@@ -13,14 +13,7 @@ from torch.nn import functional
 
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import RowModel
-from dpaudit.recommenders.networks.network import (
-    Array,
-    Indices,
-    Network,
-    drawn,
-    embedding,
-    linear,
-)
+from dpaudit.recommenders.networks.network import Array, Indices, Network, drawn, embedding, linear
 
 # The number of units of states that are computed at a time after the training.
 _TOGETHER = 2**22

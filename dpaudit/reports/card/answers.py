@@ -11,13 +11,7 @@ from dpaudit.config.picked import picked_by
 from dpaudit.core import rounding
 from dpaudit.record.bases import GAINS
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import (
-    STRONGEST,
-    AuditResult,
-    GateRecord,
-    Measurement,
-    VerdictRecord,
-)
+from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement, VerdictRecord
 from dpaudit.record.verdicts import remedy
 from dpaudit.reports import columns, digest, palette, words
 from dpaudit.reports.card.build import card_of, guarantees_of, statements_of

@@ -11,14 +11,7 @@ from dpaudit.record.result import AuditResult, ModelRecord
 from dpaudit.reports import columns, digest, palette
 from dpaudit.reports.digest import Row
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import (
-    models,
-    screen,
-    summary,
-    tables,
-    verdicts,
-    waivers,
-)
+from dpaudit.reports.sections import models, screen, summary, tables, verdicts, waivers
 from dpaudit.reports.sections.base import Sections, sections_of
 from dpaudit.reports.sections.footnotes import has_joint_intervals, joint_confidence
 from dpaudit.reports.sections.outcome import decision_of, next_step

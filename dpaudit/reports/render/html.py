@@ -5,14 +5,7 @@ from __future__ import annotations
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import page, toml
-from dpaudit.reports.sections import (
-    footnotes,
-    screen,
-    summary,
-    tables,
-    verdicts,
-    waivers,
-)
+from dpaudit.reports.sections import footnotes, screen, summary, tables, verdicts, waivers
 from dpaudit.reports.sections.base import charts_of, not_tried
 from dpaudit.reports.sections.footnotes import interval_table
 

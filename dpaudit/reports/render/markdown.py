@@ -9,14 +9,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import toml
-from dpaudit.reports.sections import (
-    footnotes,
-    screen,
-    summary,
-    tables,
-    verdicts,
-    waivers,
-)
+from dpaudit.reports.sections import footnotes, screen, summary, tables, verdicts, waivers
 from dpaudit.reports.sections.base import not_tried
 from dpaudit.reports.sections.footnotes import interval_table
 from dpaudit.reports.sections.outcome import decision_of

@@ -13,14 +13,7 @@ from pydantic import ValidationError
 
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
-from dpaudit.record.result import (
-    AuditResult,
-    GateRecord,
-    Measurement,
-    Outcome,
-    PointRecord,
-    worst,
-)
+from dpaudit.record.result import AuditResult, GateRecord, Measurement, Outcome, PointRecord, worst
 from dpaudit.reports import digest, words
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections.base import sections_of

@@ -20,14 +20,7 @@ from dpaudit.reports.chart_parts import COLORS, MUTED, Chart, Look
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import summary, verdicts
 from dpaudit.reports.sections.base import charts_of
-from tests.support.membership_records import (
-    GAMES,
-    RATES,
-    SEEING,
-    estimate,
-    measured,
-    record,
-)
+from tests.support.membership_records import GAMES, RATES, SEEING, estimate, measured, record
 from tests.support.records import Make
 
 Valid = Callable[[dict[str, Any]], bool]
