@@ -19,6 +19,7 @@ MADE = {
     "audits/mechanism/one_call.py": 2,
     "recommenders/base.py": 1,
     "testing/contract.py": 1,
+    "testing/defenses.py": 2,
     "testing/attacks.py": 1,  # tries whether an attack reads the global state
 }
 
