@@ -65,9 +65,13 @@ class AuditKind(ABC):
 
     def __init__(self) -> None:
         """Refuse a kind that says too little to be registered."""
+        kind = type(self)
         for attribute in ("name", "config"):
-            if not hasattr(type(self), attribute):
-                raise TypeError(f"{type(self).__name__} has no {attribute}")
+            if not hasattr(kind, attribute):
+                raise TypeError(f"{kind.__name__} has no {attribute}")
+        marks = getattr(kind.config, "marks", None)
+        if not isinstance(kind.config, type) or not isinstance(marks, frozenset):
+            raise TypeError(f"{kind.__name__}.config needs to be a Config whose marks are frozen")
 
     @property
     def title(self) -> str:

@@ -127,7 +127,10 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
         why, kind = "the system refused: ", error.strerror or type(error).__name__
         return _End(f"{why}{str(error) or kind}", RUN_FAILED, f"{why}{kind}")
     traceback.print_exception(error, file=streams.errors)
-    return _End("this is a defect of dpaudit; please report it", RUN_FAILED)
+    from dpaudit.core.registry import plugin_of
+
+    whose = plugin_of(error) or "dpaudit"
+    return _End(f"this is a defect of {whose}; please report it", RUN_FAILED)
 
 
 def _tell(message: str) -> None:

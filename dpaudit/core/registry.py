@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
-from typing import Any, Literal, TypeVar
+from traceback import walk_tb
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -141,6 +142,19 @@ def _loaded(group: Group, path: tuple[str, ...]) -> tuple[Mapping[str, Any], Seq
         except ConfigError as error:
             faults.append(str(error))
     return usable, faults
+
+
+def plugin_of(error: BaseException) -> str:
+    """Name the plug-in of another package in whose code, or below it, an error was raised."""
+    others = {
+        point.module.partition(".")[0]: f"the plug-in {name!r} of dpaudit.{group} ({point.value})"
+        for group in get_args(Group)
+        for name, point in _found(group).items()
+        if not point.value.startswith(_OWN)
+    }
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame in frames]
+    return next((others[package] for package in reversed(packages) if package in others), "")
 
 
 def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -> Any:

@@ -113,3 +113,46 @@ def test_parts_that_a_config_names_are_refused_by_name(
     assert "wrong" not in registry.every(group)  # type: ignore[arg-type]
     [fault] = registry.broken(group)  # type: ignore[arg-type]
     assert "but a module" in fault
+
+
+FAILING = f"""{CODE}
+
+class Failing(Nowhere):
+    audit = "on_demand"
+
+    def run(self, model):
+        raise KeyError("nowhere")
+"""
+MARKED = f"""{CODE}
+
+class Marked:
+    title = "x"
+    marks = ["x"]
+
+
+class Other(Unfinished):
+    config = Marked
+
+
+KIND = Other()
+"""
+
+
+def test_an_exception_of_a_plug_in_names_it_and_no_defect_of_dpaudit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, FAILING, {"dpaudit.measures": "x = scratch:Failing"})
+    (tmp_path / "audit.toml").write_text(CONFIG)
+    arguments = ["run", str(tmp_path / "audit.toml"), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 3
+    last = done.output.strip().splitlines()[-1]
+    assert "defect of the plug-in 'x' of dpaudit.measures (scratch:Failing)" in last
+    assert not (tmp_path / "out" / "record.json").exists()
+
+
+def test_a_kind_whose_marks_cannot_be_compared_stops_no_other_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = listed(tmp_path, monkeypatch, "audits", "x = scratch:KIND", MARKED)
+    assert "whose marks are frozen" in line
