@@ -28,7 +28,7 @@ class MetricKey:
         model: the model's label.
         epsilon: the ε of the sweep.
         fields: the fields of the metric that are known beforehand, by name.
-        traits: the names of the model's traits, such as how it forgets, that decide which gates
+        traits: the names of the model's traits, such as a deletion, that decide which gates
             judge it.
         joint: whether its interval holds jointly with all others, so that it may gate; never if
             the metric may not gate.

@@ -84,7 +84,7 @@ class Metric:
             no gate may use it, and its intervals never hold jointly with others.
         restricts: another metric, of whose numbers a gate on this one judges those that `judges`
             picks. It is a name in gates alone: no record has numbers of it.
-        trait: the trait of a model, such as how it forgets, that these numbers need.
+        trait: the trait of a model, such as a deletion, that these numbers need.
         judges: whether a gate judges a number with these fields; all by default.
         bases: the values of `basis` by which a gate may pick; the first unless its `where` has one.
         derived: whether its interval is a function of other joint intervals, so that it adds none

@@ -122,7 +122,7 @@ class PointRecord(Record):
         claim: the guarantee of the variant at this ε, if any.
         chosen: the hyper-parameters that a grid search chose at this ε; empty without a search.
 
-    A trait that decides which gates judge the model, such as how it forgets, is an attribute too
+    A trait that decides which gates judge the model, such as a deletion, is an attribute too
     (`Metric.trait`); None if the model has it not.
     """
 
@@ -472,7 +472,7 @@ class Timing(Record):
         started: the moment in UTC.
         seconds: the duration.
         training: the mean seconds of one training on one worker; None if none was run.
-        deletions: of models that forget after a training, the mean seconds of the training and of
+        deletions: of models with a deletion after each training, the mean seconds of the training and of
             the deletion, by the model's label.
 
     All other fields are the same when it is repeated, but for the states of waivers and what
