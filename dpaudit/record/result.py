@@ -472,8 +472,8 @@ class Timing(Record):
         started: the moment in UTC.
         seconds: the duration.
         training: the mean seconds of one training on one worker; None if none was run.
-        deletions: of models with a deletion after each training, the mean seconds of the training and of
-            the deletion, by the model's label.
+        deletions: of models with a deletion after each training, the mean seconds of both, by the
+            model's label.
 
     All other fields are the same when it is repeated, but for the states of waivers and what
     follows from them, which depend on the day.
