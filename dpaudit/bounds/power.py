@@ -1,4 +1,10 @@
-"""TODO."""
+"""Power: the probability that a method certifies an ε above the claim.
+
+A violation has a most informative event, of probability p on D' and q on D. Each function takes p,
+q and the number of trials on both data sets together, and returns the probability that the method's
+bound exceeds the claim. Sums over more than 80 outcomes use 80 of them, with errors of some
+thousandths.
+"""
 
 from __future__ import annotations
 

@@ -199,18 +199,19 @@ def convex_curve(_: int) -> str | None:
     `1 − e^{−1/(40 b)}`.
     """
     gap, delta_f, ratings = 0.01, 0.5, 20
-    points = []
-    for epsilon in (10.0, 100.0, 300.0):
+
+    def point(epsilon: float) -> tuple[float, float]:
+        """Return utility, which is lost where the two swap, and risk."""
         b = delta_f / epsilon
-        utility = 1 - math.exp(-gap / b) * (1 + gap / (2 * b))
-        points.append((utility, -math.expm1(-1 / (2 * ratings * b))))
-    (u1, r1), (u2, r2), (u3, r3) = points
-    chord = r1 + (r3 - r1) * (u2 - u1) / (u3 - u1)
-    if r2 <= chord:
+        return 1 - math.exp(-gap / b) * (1 + gap / (2 * b)), -math.expm1(-1 / (2 * ratings * b))
+
+    (lowest, low_risk), (utility, risk), (highest, high_risk) = map(point, (10.0, 100.0, 300.0))
+    chord = low_risk + (high_risk - low_risk) * (utility - lowest) / (highest - lowest)
+    if risk <= chord:
         return None
     return (
-        f"two items {gap} stars apart: at utility {u2:.3f} the risk is {r2:.3f}, above the chord's "
-        f"{chord:.3f} between ε = 10 and ε = 300"
+        f"two items {gap} stars apart: at utility {utility:.3f} the risk is {risk:.3f}, above the "
+        f"chord's {chord:.3f} between ε = 10 and ε = 300"
     )
 
 

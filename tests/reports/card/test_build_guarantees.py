@@ -1,4 +1,4 @@
-"""TODO."""
+"""Guarantees of a card: each model at each ε with its claim, its verdict and what both mean."""
 
 from __future__ import annotations
 
