@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.needed import Needed, times_needed
-from dpaudit.auditor.ruling import compare, limit_of
-from dpaudit.auditor.trainings import JudgedTrainings, Ruling, may_break
+from dpaudit.auditor.ruling import Needed, Ruling, Trainings, compare, limit_of
 from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
@@ -54,7 +52,7 @@ def judge(
     points: Sequence[PointRecord],
     measurements: Sequence[Measurement],
     findings: Sequence[FindingRecord] = (),
-    trainings: JudgedTrainings | None = None,
+    trainings: Trainings | None = None,
     family: Family | None = None,
     kind: str = "",
 ) -> GateRecord:
@@ -87,7 +85,7 @@ def judge(
         points: the points of the sweep.
         measurements: all that was measured.
         findings: what was noticed.
-        trainings: what the judged trainings say; None for this gate alone at 95 % confidence.
+        trainings: what the kind of audit says of numbers of several trainings; None for nothing.
         family: the family of the run's intervals; None for this gate alone at 95 % confidence.
         kind: the kind of audit, by its name in the registry, which says what narrows an interval.
 
@@ -96,7 +94,7 @@ def judge(
     """
     at = {(point.model, point.epsilon): point for point in points}
     picked = picked_by(gate, measurements, points)
-    trainings = trainings or JudgedTrainings.of([(gate, picked)], 0.05)
+    trainings = trainings or Trainings()
     family = family or Family.of(0.95, 1)
     lacking = dict(_lacking(gate, points, measurements, findings))
     if not picked and not lacking:
@@ -123,11 +121,11 @@ def judge(
         open_ = max(opening, key=lambda finding: finding.voids, default=None)
         if open_ and (ruling.outcome != "fail" or open_.voids):
             ruling = _said_by(open_)
-        elif ruling.outcome == "inconclusive" and trainings.judged:
-            needed = times_needed(gate, measurement, trainings, limit, family)
+        elif ruling.outcome == "inconclusive":
+            needed = trainings.needed(gate, measurement, limit, family)
         place, outcome = measurement.place, ruling.outcome
         number = JudgedNumber(model=model, epsilon=epsilon, place=place, outcome=outcome)
-        one = _Judged(number, ruling, _beyond(gate, measurement, limit), needed)
+        one = _Judged(number, ruling, _beyond(gate, measurement, limit, trainings), needed)
         game = measurement.pair if measurement.unit else None
         decided.setdefault((model, epsilon, game), []).append(one)
     doubted = {
@@ -166,18 +164,19 @@ def judge(
     )
 
 
-def _beyond(gate: Gate, measurement: Measurement, limit: float | None) -> tuple[float, ...]:
+def _beyond(
+    gate: Gate, measurement: Measurement, limit: float | None, trainings: Trainings
+) -> tuple[float, ...]:
     """Return what orders numbers by how far they are beyond a threshold: more is further.
 
     In how many trainings it may be broken comes first, as that decides gates on trainings. Bounds
     on ε, whose claims may differ, are counted in multiples of the limit.
     """
-    estimate, census = measurement.estimate, measurement.census
+    estimate = measurement.estimate
     if gate.judged == "epsilon":
         unit = math.inf if limit is None else limit or 1.0
         return estimate.lower / unit, estimate.value / unit
-    flags = may_break(gate, measurement, census) if census and gate.of != "average" else ()
-    share = sum(flags) / len(flags) if flags else 0.0
+    share = trainings.breaking(gate, measurement)
     if gate.min is not None:
         return share, -estimate.value
     mirror = entry(measurement.metric).mirror
@@ -185,7 +184,7 @@ def _beyond(gate: Gate, measurement: Measurement, limit: float | None) -> tuple[
     return share, max(estimate.value, reverse)
 
 
-def _trainings_needed(open_: Sequence[_Judged], trainings: JudgedTrainings) -> int | None:
+def _trainings_needed(open_: Sequence[_Judged], trainings: Trainings) -> int | None:
     """Return how many trainings decide a gate by its open numbers; None where that is not known.
 
     It fails by one of them, and passes by all.
@@ -197,9 +196,7 @@ def _trainings_needed(open_: Sequence[_Judged], trainings: JudgedTrainings) -> i
     return trainings.total(min(fails) if fails else max(one.times for one in needed))
 
 
-def _of_trainings(
-    gate: Gate, measurement: Measurement, trainings: JudgedTrainings
-) -> Ruling | None:
+def _of_trainings(gate: Gate, measurement: Measurement, trainings: Trainings) -> Ruling | None:
     """Judge trainings one by one; None if the gate is about the average, or about no trainings."""
     if gate.of == "average":
         return None

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import Any
 
 from dpaudit.auditor.gate import judge
-from dpaudit.auditor.trainings import JudgedTrainings
+from dpaudit.auditor.ruling import Trainings
 from dpaudit.config.compatibility.gates import check_rated
-from dpaudit.config.picked import picked_by
 from dpaudit.config.schema import Gate
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.registry import suggestion
 from dpaudit.data.ratings import Scale
-from dpaudit.record.metrics import entry
-from dpaudit.record.result import STRONGEST, AuditResult, Measurement
+from dpaudit.record.result import AuditResult
 from dpaudit.record.verdicts import decided, waivable
 from dpaudit.record.waivers import Waiver, judged
 
@@ -42,7 +40,7 @@ def judge_run(
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
-        trainings = judged_trainings(result, gates)
+        trainings = trainings_of(result, gates)
         measured = result.points, result.measurements, result.findings
         gate_records = [
             judge(gate, *measured, trainings, result.family, result.kind) for gate in gates
@@ -63,64 +61,12 @@ def judge_run(
     )
 
 
-def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTrainings:
-    """Return the judged trainings of a run, with the level that is left to the next one.
-
-    The joint intervals that decide a claim or another gate take theirs, as `left_for_next` of
-    membership audits plans it. What decides nothing takes none.
-
-    Args:
-        result: the record.
-        gates: the gates to judge.
-    """
-    stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
-    judged = [(gate, picked_by(gate, result.measurements, result.points)) for gate in gates]
-    claims = {(point.model, point.epsilon): point.claim for point in result.points}
-    deciding: dict[tuple[Any, ...], float] = {}
-    for measurement in result.measurements:
-        claim = claims[measurement.model, measurement.epsilon]
-        if measurement.metric == "epsilon" and claim is not None and measurement.tests(claim):
-            deciding[measurement.key] = result.family.alpha
-    for gate, measurements in judged:
-        for measurement in measurements:
-            if gate.of == "this-model" and measurement.census:
-                # Trainings that end early have used up the share of all that were planned.
-                whole = result.family.alpha * _intervals(measurement, result)
-                deciding[(*measurement.key, gate.of)] = (
-                    whole if stated else measurement.census.level
-                )
-            elif gate.of == "average" or not measurement.census:
-                # Trainings that end early keep what is planned for means, and have none.
-                joint = not entry(measurement.metric).derived and (
-                    measurement.estimate.kind == "frequentist"
-                    or (stated and measurement.census is not None)
-                )
-                deciding[measurement.key] = result.family.alpha if joint else 0.0
-    left = 1 - result.family.confidence - sum(deciding.values())
-    # Rounding of shares that add up to the whole.
-    table = result.config.get("membership", {})
-    return JudgedTrainings.of(
-        judged,
-        max(left, 0.0),
-        beforehand=stated,
-        hold=left > -1e-9,
-        judged=max(
-            (len(one.census.values) for one in result.measurements if one.census), default=0
-        ),
-        calibrating=table.get("calibrating") if isinstance(table, dict) else None,
-    )
-
-
-def _intervals(measurement: Measurement, result: AuditResult) -> int:
-    """Return how many joint intervals a number rests on: a leak on those of all its advantages."""
-    if measurement.metric != "leak":
-        return 1
-    return sum(
-        other.metric == "attack.advantage"
-        and other.attack == STRONGEST
-        and (other.model, other.epsilon) == (measurement.model, measurement.epsilon)
-        for other in result.measurements
-    )
+def trainings_of(result: AuditResult, gates: Sequence[Gate]) -> Trainings:
+    """Return what the record's kind of audit says of numbers that each of several trainings has."""
+    if result.kind not in registry.names("audits"):
+        return Trainings()
+    trainings: Trainings = registry.load("audits", result.kind).trainings(result, gates)
+    return trainings
 
 
 def check_ids(waivers: Iterable[Waiver], known: Iterable[str], prefix: str = "") -> None:

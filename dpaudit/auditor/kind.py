@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.measure import Measure
-from dpaudit.config.schema import Audit, Config
+from dpaudit.auditor.ruling import Trainings
+from dpaudit.config.schema import Audit, Config, Gate
 from dpaudit.config.tables import Game
 from dpaudit.core import registry
 from dpaudit.record.metrics import entry
@@ -108,6 +109,15 @@ class AuditKind(ABC):
         key = self.games if number.pair else entry(number.metric).samples or self.samples
         other = ", or a pair that shows more" if number.metric == "epsilon" else ""
         return f"use more {key}{other}"
+
+    def trainings(self, result: AuditResult, gates: Sequence[Gate]) -> Trainings:
+        """Return what judges numbers that each of several trainings has; by default nothing does.
+
+        Args:
+            result: the record.
+            gates: the gates to judge.
+        """
+        return Trainings()
 
     def about(self, result: AuditResult, number: Measurement) -> dict[str, Any]:
         """Return what a number is about besides data, seed and model, by tables of the config.

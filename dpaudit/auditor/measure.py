@@ -14,6 +14,8 @@ from dpaudit.record.result import FindingRecord, Measurement, PairRecord, measur
 
 C = TypeVar("C", bound=Config)
 M = TypeVar("M")
+# What gates about the next training say that they are of; it is the default.
+NEXT: tuple[Statement | None, ...] = (None, "next-training")
 RecordPart = Measurement | PairRecord | FindingRecord
 
 

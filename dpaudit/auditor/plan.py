@@ -12,8 +12,7 @@ from dpaudit.auditor.folder import RunFolder, identity, resumed
 from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
 from dpaudit.auditor.kind import AuditKind, kind_of
-from dpaudit.auditor.measure import Measure, MetricKey, picked
-from dpaudit.auditor.trainings import NEXT
+from dpaudit.auditor.measure import NEXT, Measure, MetricKey, picked
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.schema import Config, Gate
 from dpaudit.core import registry

@@ -3,15 +3,66 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from dpaudit.auditor.games.controls import shows
-from dpaudit.auditor.trainings import Ruling
 from dpaudit.config.schema import Gate
 from dpaudit.core.rounding import at_least
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Measurement, PointRecord
-from dpaudit.record.values import Control
+from dpaudit.record.result import Family, Measurement, Outcome, PointRecord
+from dpaudit.record.values import Census, Control
 from dpaudit.record.verdicts import above_by_law, remedy, suggests_more
+
+
+class Ruling(NamedTuple):
+    """What a gate says of one number.
+
+    Attributes:
+        outcome: its outcome on the number.
+        reason: why.
+        remedy: what decides it if it is inconclusive; empty otherwise.
+    """
+
+    outcome: Outcome
+    reason: str
+    remedy: str = ""
+
+
+class Needed(NamedTuple):
+    """How many times the judged trainings would decide a gate, and how.
+
+    Attributes:
+        times: the multiple.
+        outcome: what it would be decided to.
+    """
+
+    times: float
+    outcome: Outcome
+
+
+class Trainings:
+    """What a kind of audit says of numbers that each of several trainings has (a census).
+
+    This one is for kinds without such numbers.
+    """
+
+    def judge(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling | None:
+        """Judge trainings one by one; None if the number is judged by its interval."""
+        return None
+
+    def breaking(self, gate: Gate, measurement: Measurement) -> float:
+        """Return the share of trainings in which a gate's threshold may be broken."""
+        return 0.0
+
+    def needed(
+        self, gate: Gate, measurement: Measurement, limit: float | None, family: Family
+    ) -> Needed | None:
+        """Return how many times the trainings decide an inconclusive gate; None if not known."""
+        return None
+
+    def total(self, times: float) -> int | None:
+        """Return the number of trainings of which so many times the judged ones are judged."""
+        return None
 
 
 def limit_of(gate: Gate, measurement: Measurement, point: PointRecord) -> float | None:

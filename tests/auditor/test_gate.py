@@ -8,7 +8,7 @@ import pytest
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.gate import bars, identifier, judge, rule
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.trainings import JudgedTrainings
+from dpaudit.audits.membership.trainings import JudgedTrainings
 from dpaudit.config.schema import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from dpaudit.attacks import base as roles
-from dpaudit.auditor.trainings import default_calibrating
+from dpaudit.audits.membership.trainings import default_calibrating
 from dpaudit.audits.models.config import SERVED, OwnRecommender, RecommendersConfig, check_distinct
 from dpaudit.config.model import Model, Table
 from dpaudit.config.schema import Config

@@ -37,14 +37,13 @@ import numpy as np
 
 from dpaudit.auditor.games.controls import LADDER
 from dpaudit.auditor.gate import rule
-from dpaudit.auditor.measure import MetricKey, picked
-from dpaudit.auditor.needed import coins_needed
+from dpaudit.auditor.measure import NEXT, MetricKey, picked
 from dpaudit.auditor.plan import Plan
-from dpaudit.auditor.trainings import NEXT, least_certified, trainings_for
 from dpaudit.audits.membership.calibration import Division, Rows, few
 from dpaudit.audits.membership.config import Membership, MembershipConfig
-from dpaudit.audits.membership.planted import laws
+from dpaudit.audits.membership.planted import coins_needed, laws
 from dpaudit.audits.membership.training import Packed, Training
+from dpaudit.audits.membership.trainings import least_certified, trainings_for
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds
 from dpaudit.core.claim import Claim

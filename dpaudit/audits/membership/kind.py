@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind, listed, without
 from dpaudit.auditor.measure import Measure
-from dpaudit.auditor.trainings import default_calibrating
+from dpaudit.auditor.ruling import Trainings
 from dpaudit.audits.deletion.subject import compared
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.config.schema import Config
+from dpaudit.audits.membership.trainings import default_calibrating, judged_trainings
+from dpaudit.config.schema import Config, Gate
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 
@@ -49,6 +50,10 @@ class MembershipAudits(AuditKind):
     def remedy(self, number: Measurement) -> str:
         """Name the trainings, and of a bound on ε, whose coins both have, the targets too."""
         return f"use more {self.samples}{' or targets' * (number.metric == 'epsilon')}"
+
+    def trainings(self, result: AuditResult, gates: Sequence[Gate]) -> Trainings:
+        """Return the judged trainings."""
+        return judged_trainings(result, gates)
 
     def decisions(self, config: Any) -> Iterable[str]:
         """Say what numbers of trainings decide of the gates about the next one."""

@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.leak import contradictions, leaks
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, metric_of, of_trainings, points
+from dpaudit.auditor.measure import (
+    NEXT,
+    Measure,
+    MetricKey,
+    RecordPart,
+    metric_of,
+    of_trainings,
+    points,
+)
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.top_lists import most_popular, ndcg
-from dpaudit.auditor.trainings import NEXT
-from dpaudit.auditor.trainings import certified as surely_fails
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import (
@@ -60,6 +66,7 @@ from dpaudit.audits.membership.training import (
     all_unpacked,
     measures,
 )
+from dpaudit.audits.membership.trainings import certified as surely_fails
 from dpaudit.audits.models.subject import MemberModel, MemberPoint
 from dpaudit.config.compatibility.gates import rated
 from dpaudit.config.picked import picked_by

@@ -27,6 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds.gdp import gaussian_mu
+from dpaudit.bounds.planning import Game, trials_needed
+from dpaudit.core.errors import InputError
 from dpaudit.record.values import TRACE, Control, Noise
 
 # How often each leak is planted, and how many of these runs may miss it: of a game that finds less
@@ -105,3 +107,26 @@ def control(
         if dependable <= least:
             break
     return min(controls, key=lambda one: one.certified)
+
+
+def coins_needed(
+    limit: float, factor: float, noise: Noise, delta: float, alpha: float
+) -> int | None:
+    """Forecast how many coins find a leak of so many times a limit in 95 of 100 runs.
+
+    Args:
+        limit: the ε to exceed.
+        factor: the leak's ε as a multiple of it.
+        noise: the law of the leak's noise.
+        delta: the δ of the bound and of the leak.
+        alpha: the level of the bound.
+
+    Returns:
+        The number of coins; None if no number below 10⁹ suffices.
+    """
+    game: Game = "gaussian" if noise == "Gaussian" else "laplace"
+    how = {"delta": delta, "confidence": 1 - alpha}
+    try:
+        return trials_needed(limit, factor, **how, game=game, method="one-run")
+    except InputError:
+        return None

@@ -11,7 +11,6 @@ from membership_cases import FAMILY, half_judged  # type: ignore[import-not-foun
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
-from dpaudit.auditor.trainings import default_calibrating
 from dpaudit.audits.membership.calibration import (
     Calibration,
     Division,
@@ -23,6 +22,7 @@ from dpaudit.audits.membership.calibration import (
     rivals,
 )
 from dpaudit.audits.membership.rates import Curve, best_guesses, ranks
+from dpaudit.audits.membership.trainings import default_calibrating
 from dpaudit.config.tables import battery
 from dpaudit.core.errors import RunError
 

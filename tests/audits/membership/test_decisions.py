@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.judgement import judged_trainings
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import (
@@ -16,6 +15,7 @@ from dpaudit.audits.membership.decisions import (
     next_keys,
     own_intervals,
 )
+from dpaudit.audits.membership.trainings import judged_trainings
 
 GATE = {"metric": "attack.auc", "max": 0.55}
 

@@ -15,10 +15,10 @@ from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.shards import merge, run_shard
-from dpaudit.auditor.trainings import certified, least_certified
 from dpaudit.audits.membership.calibration import division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import planned
+from dpaudit.audits.membership.trainings import certified, least_certified
 from dpaudit.config.schema import Gate
 from dpaudit.execution.tasks import Shard
 from dpaudit.execution.workers import Workers

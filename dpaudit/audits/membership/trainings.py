@@ -18,40 +18,34 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
-from typing import NamedTuple, Self
+from typing import Any, Self
 
+import numpy as np
+
+from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.measure import NEXT
+from dpaudit.auditor.ruling import Needed, Ruling, Trainings
+from dpaudit.audits.membership.planted import coins_needed
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
-from dpaudit.config.schema import Gate, Statement
+from dpaudit.config.compatibility.gates import rated
+from dpaudit.config.picked import picked_by
+from dpaudit.config.schema import Gate
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import Measurement, Outcome
+from dpaudit.record.result import STRONGEST, AuditResult, Family, Measurement, Outcome
 from dpaudit.record.values import Census
 
 Flags = tuple[bool, ...]
 # The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
 # which the next training is bounded by 5 %.
 _MOST, _CALIBRATING, _OF = 16, 5, 24
+# The largest multiple of the judged trainings that is tried.
+_MOST_TIMES = 64
 # The largest multiple of the targets that is named.
 _MOST_TARGETS = 100
-# What gates about the next training say that they are of; it is the default.
-NEXT: tuple[Statement | None, ...] = (None, "next-training")
-
-
-class Ruling(NamedTuple):
-    """What a gate says of one number.
-
-    Attributes:
-        outcome: its outcome on the number.
-        reason: why.
-        remedy: what decides it if it is inconclusive; empty otherwise.
-    """
-
-    outcome: Outcome
-    reason: str
-    remedy: str = ""
 
 
 def default_calibrating(trainings: int) -> int:
@@ -135,7 +129,7 @@ def _surely(gate: Gate, census: Census) -> Flags:
 
 
 @dataclass(frozen=True)
-class JudgedTrainings:
+class JudgedTrainings(Trainings):
     """The judged trainings of a run: what they say about the next one, and about themselves.
 
     Attributes:
@@ -230,6 +224,18 @@ class JudgedTrainings:
             judged,
             calibrating,
         )
+
+    def breaking(self, gate: Gate, measurement: Measurement) -> float:
+        """Return the share of trainings in which a gate's threshold may be broken."""
+        census = measurement.census
+        flags = may_break(gate, measurement, census) if census and gate.of != "average" else ()
+        return sum(flags) / len(flags) if flags else 0.0
+
+    def needed(
+        self, gate: Gate, measurement: Measurement, limit: float | None, family: Family
+    ) -> Needed | None:
+        """Return how many times the trainings decide an inconclusive gate; None if not known."""
+        return times_needed(gate, measurement, self, limit, family) if self.judged else None
 
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling:
         """Judge whether the next training keeps a gate's threshold in a number, or those at hand.
@@ -385,3 +391,158 @@ def _shown(census: Census) -> str:
 
 def _are(count: int) -> str:
     return "is" if count < 2 else "are"
+
+
+def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTrainings:
+    """Return the judged trainings of a run, with the level that is left to the next one.
+
+    The joint intervals that decide a claim or another gate take theirs, as `left_for_next` of
+    membership audits plans it. What decides nothing takes none.
+
+    Args:
+        result: the record.
+        gates: the gates to judge.
+    """
+    stated = [gate.model_dump(mode="json") for gate in gates] == result.config.get("gate")
+    judged = [(gate, picked_by(gate, result.measurements, result.points)) for gate in gates]
+    claims = {(point.model, point.epsilon): point.claim for point in result.points}
+    deciding: dict[tuple[Any, ...], float] = {}
+    for measurement in result.measurements:
+        claim = claims[measurement.model, measurement.epsilon]
+        if measurement.metric == "epsilon" and claim is not None and measurement.tests(claim):
+            deciding[measurement.key] = result.family.alpha
+    for gate, measurements in judged:
+        for measurement in measurements:
+            if gate.of == "this-model" and measurement.census:
+                # Trainings that end early have used up the share of all that were planned.
+                whole = result.family.alpha * _intervals(measurement, result)
+                deciding[(*measurement.key, gate.of)] = (
+                    whole if stated else measurement.census.level
+                )
+            elif gate.of == "average" or not measurement.census:
+                # Trainings that end early keep what is planned for means, and have none.
+                joint = not entry(measurement.metric).derived and (
+                    measurement.estimate.kind == "frequentist"
+                    or (stated and measurement.census is not None)
+                )
+                deciding[measurement.key] = result.family.alpha if joint else 0.0
+    left = 1 - result.family.confidence - sum(deciding.values())
+    # Rounding of shares that add up to the whole.
+    table = result.config.get("membership", {})
+    return JudgedTrainings.of(
+        judged,
+        max(left, 0.0),
+        beforehand=stated,
+        hold=left > -1e-9,
+        judged=max(
+            (len(one.census.values) for one in result.measurements if one.census), default=0
+        ),
+        calibrating=table.get("calibrating") if isinstance(table, dict) else None,
+    )
+
+
+def _intervals(measurement: Measurement, result: AuditResult) -> int:
+    """Return how many joint intervals a number rests on: a leak on those of all its advantages."""
+    if measurement.metric != "leak":
+        return 1
+    return sum(
+        other.metric == "attack.advantage"
+        and other.attack == STRONGEST
+        and (other.model, other.epsilon) == (measurement.model, measurement.epsilon)
+        for other in result.measurements
+    )
+
+
+def times_needed(
+    gate: Gate,
+    measurement: Measurement,
+    trainings: JudgedTrainings,
+    limit: float | None,
+    family: Family,
+) -> Needed | None:
+    """Return how many times the judged trainings would decide a gate; None if that is not known.
+
+    It is a forecast: what the judged trainings show is repeated, until it decides. Where trainings
+    show values around the threshold, or few targets are the reason, no number of them decides.
+
+    Args:
+        gate: a gate that is inconclusive.
+        measurement: what it judges.
+        trainings: what the judged trainings say.
+        limit: the threshold; None if nothing is claimed.
+        family: the family of the run's intervals.
+    """
+    census = measurement.census
+    if measurement.metric == "epsilon":
+        return None if limit is None else _bound(gate, measurement, limit)
+    if census is None or gate.of == "this-model":
+        return None
+    if gate.of in NEXT:
+        return _next(gate, census, trainings)
+    return _mean(gate, measurement, census, family)
+
+
+def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> Needed | None:
+    count = len(census.values)
+    # Gates pass together: trainings of a model that has fewer of them are the reason.
+    if trainings.alpha <= 0 or trainings.trainings < count:
+        return None
+    _, divisor, most = trainings.risk(gate)
+    if most <= trainings.few(count):
+        return Needed(draws_needed(most, trainings.alpha / divisor) / count, "pass")
+    numbers = len(trainings.of_numbers)
+
+    def decides(times: int) -> Outcome | None:
+        sure = certified(gate, _repeated(census, times), trainings.alpha, numbers)
+        return "fail" if sure else None
+
+    return _least(decides)
+
+
+def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> Needed | None:
+    metric, limit = entry(measurement.metric), threshold(gate)
+    if rated(measurement.metric):
+        return None  # their interval has the width of the rating scale, which is not known here
+    least = -1.0 if measurement.metric in ("attack.advantage", "leak") else 0.0
+
+    def decides(times: int) -> Outcome | None:
+        low, high = (
+            getattr(joint_mean(np.array(rows * times), family, least), side)
+            for rows, side in ((census.values, "lower"), (census.worst, "upper"))
+        )
+        reverse = -math.inf if metric.mirror is None else metric.mirror - low
+        broken, kept = low > limit, max(high, reverse) <= limit
+        if gate.min is not None:
+            broken, kept = high < limit, low >= limit
+        return "fail" if broken else "pass" if kept else None
+
+    return _least(decides)
+
+
+def _bound(gate: Gate, measurement: Measurement, limit: float) -> Needed | None:
+    """Return it for the control of a bound on ε, by the law of the leaks that were planted."""
+    control = next(iter(measurement.controls), None)
+    if control is None or control.noise is None or not gate.detectable:
+        return None
+    coins = coins_needed(
+        limit, gate.detectable, control.noise, control.delta, measurement.estimate.alpha
+    )
+    return None if coins is None else Needed(max(1.0, coins / measurement.estimate.n), "pass")
+
+
+def _repeated(census: Census, times: int) -> Census:
+    return census.model_copy(
+        update={
+            name: getattr(census, name) * times for name in ("values", "lower", "upper", "most")
+        }
+    )
+
+
+def _least(decides: Callable[[int], Outcome | None]) -> Needed | None:
+    """Return the least multiple that decides, of powers of two; None without any."""
+    times = 2
+    while times <= _MOST_TIMES:
+        if outcome := decides(times):
+            return Needed(times, outcome)
+        times *= 2
+    return None

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpaudit.auditor.trainings import (
+from dpaudit.audits.membership.trainings import (
     JudgedTrainings,
     certified,
     default_calibrating,
