@@ -15,11 +15,19 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
-from dpaudit.audits.trained.pairs import target_pair
-from dpaudit.core.claim import OBSERVERS, Adjacency, Variant
+from dpaudit.audits.trained.pairs import DataPair, target_pair
+from dpaudit.core.claim import Adjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError, DpauditError, NoModelError
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import NoisedSteps, Observer, PreparedPair, SeesItems, SeesTop, StepsPair
+from dpaudit.core.releases import (
+    NoisedSteps,
+    Observer,
+    PreparedPair,
+    SeesItems,
+    SeesTop,
+    StepsPair,
+    TargetUser,
+)
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
@@ -34,8 +42,10 @@ from dpaudit.defenses.base import (
 )
 from dpaudit.defenses.precision import grids
 
-# Trials of on-demand defenses, and of trained ones: more than the sixteen that share the lanes.
-_RELEASED, _TRAINED = 40, 19
+# Trials of on-demand defenses, and of trained ones: more than twice the sixteen that share lanes.
+_RELEASED, _TRAINED = 400, 35
+# The least change of a prediction or of a row that a constructed pair makes, in ratings.
+_VISIBLE = 0.05
 # The scales of the data that defenses are tried on: ratings, and purchases.
 _SCALES = Scale(), Scale(1, 1, 1)
 
@@ -80,13 +90,10 @@ def _words(error: ValidationError) -> str:
 def _check_whole(plugin: type[Plugin], name: str, given: dict[str, Any]) -> None:
     """Check that a float parameter takes a whole number, unless 1 is out of its range."""
     try:
-        made = plugin(**given)
+        taken = isinstance(getattr(plugin(**given), name), float)
     except ValidationError as error:
-        kinds = {wrong["type"] for wrong in error.errors()}
-        ranges = {"value_error", "less_than", "less_than_equal", "greater_than_equal"}
-        require(kinds <= ranges, plugin, f"refuses {name} = 1, which is a number")
-    else:
-        require(isinstance(getattr(made, name), float), plugin, f"{name} = 1 is no float")
+        taken = all(wrong["type"] != "float_type" for wrong in error.errors())
+    require(taken, plugin, f"takes {name} = 1 for no float")
 
 
 def _kinds(hint: Any, low: float = -math.inf, high: float = math.inf) -> Iterator[tuple[Any, ...]]:
@@ -105,6 +112,10 @@ def _kinds(hint: Any, low: float = -math.inf, high: float = math.inf) -> Iterato
         yield hint, low, high
 
 
+def _below(number: float) -> float:
+    return math.nextafter(number, -math.inf)
+
+
 def _wrong(plugin: type[Plugin], name: str, kinds: list[tuple[Any, ...]]) -> Iterator[Any]:
     """Yield values that a parameter of these types must not have."""
     types = {get_origin(kind) or kind for kind, _, _ in kinds}
@@ -112,14 +123,15 @@ def _wrong(plugin: type[Plugin], name: str, kinds: list[tuple[Any, ...]]) -> Ite
         if kind not in {int, float}:
             continue
         require(math.isfinite(low), plugin, f"{name} states no least value: use Field(ge=…)")
-        yield from ("5", "inf", kind(low) - 1 - abs(kind(low)))
-        if math.isfinite(high):
-            yield kind(high) + 1 + abs(kind(high))
+        ends = (low - 1, high + 1) if kind is int else (_below(low), -_below(-high))
+        yield from ("5", "inf", *(end for end in ends if math.isfinite(end)))
         if kind is int:
             yield from (5.0, 5.5, math.inf)
         elif name != "epsilon":
             yield math.inf
     yield from (b"1", {}, math.nan)
+    if not types & {int, float}:
+        yield -1
     if str not in types:
         yield "nonsense"
     if list not in types:
@@ -154,12 +166,12 @@ def accepted_data(defense: Any, n_users: int = 9, n_items: int = 7) -> Ratings:
     """Return small ratings or purchases that the defense accepts.
 
     A fifth is sensitive. A third of the users have no friends. An on-demand defense has users with
-    20 or more ratings.
+    20 or more ratings; for a trained one, nobody has rated all.
 
     Args:
         defense: the defense.
         n_users: the number of users, of data for a trained defense.
-        n_items: the number of items.
+        n_items: the number of items, at least six.
 
     Raises:
         AssertionError: it accepts neither ratings nor purchases.
@@ -172,6 +184,7 @@ def accepted_data(defense: Any, n_users: int = 9, n_items: int = 7) -> Ratings:
     else:
         rated = rng.random((n_users, n_items)) < 0.6
         rated[:, :2] = True
+        rated[::2, 2:4] = rated[1::2, 4:6] = False
     user, item = np.nonzero(rated)
     linked = rng.random((n_users, n_users)) < 0.3
     np.fill_diagonal(linked, False)
@@ -222,8 +235,8 @@ def check_claim(defense: Defense) -> None:
     require(twice.claim().epsilon == 2 * claim.epsilon, kind, "claims no share of its parameter ε")
     named = claim.observer in defense.observers()
     require(named, kind, f"claims something for {claim.observer!r}, which observes nothing")
-    # A form may lack what others of them would see.
-    others = {*claim.also} <= {*defense.observers(), *OBSERVERS}
+    # Parameters may leave nothing for others to see, for whom any claim is true.
+    others = {*claim.also} <= {*defense.observers(), *kind(epsilon=1.0).observers()}  # type: ignore[call-arg]
     require(others, kind, f"claims something for {claim.also}, some of which are unknown")
     require(claim.adjacency in get_args(Adjacency), kind, "claims something for no neighbours")
     require(len(claim.public) > 3, kind, "does not say what the claim takes for public")
@@ -258,17 +271,20 @@ def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
     unlike = all(len(set(row)) == defense.top_k for row in once.tolist())
     require(unlike, kind, "a list holds an item twice")
     require(np.isin(once, exact.candidates).all(), kind, "a rated item is listed")
-    some = Streams(streams.key, np.array([3, 17], np.int64))
+    some = Streams(streams.key, np.array([7, 300], np.int64))
     alone = defense.release_list(exact, some).items
-    require(np.array_equal(alone, once[[3, 17]]), kind, "a list depends on other trials")
+    require(np.array_equal(alone, once[[7, 300]]), kind, "a list depends on other trials")
     drawn = (once.tobytes() != other.tobytes(), len(np.unique(once, axis=0)) > 1)
     require(drawn == (defense.claim() is not None,) * 2, kind, "lists have noise without a claim")
-    if isinstance(defense, PredictionDefense):
-        _check_predictions(defense, ratings, exact)
     if isinstance(defense, ListDefense):
         _check_law(defense, profile.items, exact)
+    forms = [defense]
+    if isinstance(defense, PredictionDefense):
+        _check_predictions(defense, ratings, exact)
+        forms += [defense.serving(least) for least in (1, 3)]
     for scale in (ratings.scale, *(() if ratings.scale.width == 0 else (Scale(0, 100, 0.5),))):
-        check_pairs(defense, scale)
+        for form in forms:
+            check_pairs(form, scale)
 
 
 def _check_predictions(defense: PredictionDefense, ratings: Ratings, exact: Any) -> None:
@@ -288,7 +304,7 @@ def _check_predictions(defense: PredictionDefense, ratings: Ratings, exact: Any)
         dataclasses.replace(defense, epsilon=e).noise_of_predictions(ratings.scale).scale  # type: ignore[type-var]
         for e in (defense.epsilon, 2 * defense.epsilon)
     ]
-    right = math.isclose(scales[0], 2 * scales[1], rel_tol=1e-6)
+    right = math.isclose(scales[0], 2 * scales[1], rel_tol=1e-7) and (scales[0] > 0) == wanted[0]
     require(right, kind, "the noise is not in proportion to 1/ε")
 
 
@@ -318,9 +334,9 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
     Raises:
         AssertionError: a pair is not what it says.
     """
-    kind, claim = type(defense), defense.claim()
+    kind, claim, changes = type(defense), defense.claim(), []
+    adjacency = getattr(defense, "adjacency", claim.adjacency if claim else None)
     require(defense.pairs(), kind, "constructs no pair of neighbours")
-    changes = []
     for name, summary in defense.pairs().items():
         require(len(summary) > 20, kind, f"does not describe the pair {name}")
         case: Any = defense.pair(name, scale)  # type: ignore[attr-defined]
@@ -329,14 +345,18 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
             old, new = case.before, case.after
             same = np.array_equal(old.candidates, new.candidates)
             require(same, kind, f"the pair {name} changes what can be shown")
-            rows = [row.scores[old.candidates] for row in (old, new)]
-            on_scale = all((scale.minimum <= row).all() for row in rows)
-            on_scale &= all((row <= scale.maximum).all() for row in rows)
+            rows = np.stack([row.scores[old.candidates] for row in (old, new)])
+            on_scale = ((rows >= scale.minimum) & (rows <= scale.maximum)).all()
             require(on_scale, kind, f"the pair {name} leaves the scale")
-            moved = abs(rows[1] - rows[0])
-            one = claim is None or claim.adjacency != "entry-replace" or (moved > 0).sum() == 1
+            moved = np.flatnonzero(old.scores != new.scores)
+            require(len(moved), kind, f"the pair {name} changes no entry")
+            one = adjacency != "entry-replace" or len(moved) == 1
             require(one, kind, f"the pair {name} changes more than one entry")
-            changes.append(float(moved.max()))
+            lists = defense.release_list(old, Streams.first(1, "contract", 200)).items
+            laws = [defense.law(row).log_probability(lists) for row in (old, new)]
+            differ = claim is None or (laws[0] != laws[1]).any()
+            require(differ, kind, f"the pair {name} has one law of lists")
+            changes.append(float(abs(rows[1] - rows[0]).max()))
             continue
         before, after = case.ratings, apply(case.ratings, case.change)
         for data in (before, after):
@@ -344,7 +364,7 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
             require(served, kind, f"the pair {name} has users who are not served")
             shown = case.items[0] not in data.profile(case.target).items
             require(shown, kind, f"the pair {name} predicts a rated item")
-        adjacent = claim is None or case.change.adjacency == claim.adjacency
+        adjacent = case.change.adjacency == adjacency
         require(adjacent, kind, f"the pair {name} is none of neighbours of the claim")
         model, item = defense.prepare(before), case.items[0]
         first = defense.exact(model, before.profile(case.target)).scores[item]
@@ -352,7 +372,7 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
         anew = defense.exact(defense.prepare(after), after.profile(case.target)).scores[item]
         require(abs(quick - anew) < 1e-5, kind, f"exact_after is not exact in the pair {name}")
         changes.append(float(abs(quick - first)))
-    require(max(changes) > 0, kind, "no pair changes what is shown")
+    require(max(changes) > _VISIBLE, kind, f"no pair changes what is shown by {_VISIBLE}")
 
 
 def check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
@@ -369,12 +389,13 @@ def check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     streams = Streams.first(1, "contract", _TRAINED)
     whole = shown(streams)
     require(shown(streams).tobytes() == whole.tobytes(), kind, "a seed gives different models")
-    if defense.claim() is not None:
-        different = len(np.unique(whole, axis=0)) == _TRAINED
-        different &= shown(Streams.first(2, "contract", _TRAINED)).tobytes() != whole.tobytes()
-        different &= shown(Streams.first(1, "other", _TRAINED)).tobytes() != whole.tobytes()
-        require(different, kind, "models of different trials or seeds are the same")
-    for chosen in ([16], [18, 3]):
+    count = len(np.unique(whole, axis=0))
+    drawn = count == _TRAINED or (defense.claim() is None and count == 1)
+    for seed, purpose in ((2, "contract"), (1, "other")):
+        other = shown(Streams.first(seed, purpose, _TRAINED))
+        drawn &= (other.tobytes() != whole.tobytes()) == (count > 1)
+    require(drawn, kind, "models of different trials or seeds are the same")
+    for chosen in (list(range(17)), [16], [34, 3]):
         alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
         require(alone.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
     with ThreadPoolExecutor(2) as pool:
@@ -397,7 +418,8 @@ def _trained(
     kind, trials = type(defense), len(streams)
     models = defense.train(prepared, streams)
     few = np.arange(min(2, ratings.n_items), dtype=np.int32)
-    users, items = (part.astype(np.int32).reshape(-1) for part in np.indices((2, ratings.n_items)))
+    some = np.indices((min(9, ratings.n_users), ratings.n_items))
+    users, items = (part.astype(np.int32).reshape(-1) for part in some)
     shown = models.predict(users, items)
     require(shown.shape == (trials, len(users)), kind, "predictions are not of shape (W, n)")
     require(shown.dtype == np.float32, kind, "predictions are not float32")
@@ -435,16 +457,35 @@ def _check_no_ratings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     require(np.isfinite(shown).all(), type(defense), "no ratings give a model that is not finite")
 
 
+def neighbours(
+    defense: TrainedDefense[Any], ratings: Ratings, observer: str | None = None
+) -> tuple[DataPair, TargetUser]:
+    """Return data sets that are neighbours under the claim, and the user in whom they differ.
+
+    Args:
+        defense: the defense; without a claim one rating differs.
+        ratings: the data set D.
+        observer: who chooses among users; by default any user may be the target.
+
+    Raises:
+        ConfigError: the observer sees nothing of known law on these data.
+        DataError: no user can be the target.
+    """
+    claim = defense.claim()
+    adjacency: Adjacency = "rating-replace" if ratings.scale.width else "rating-add-remove"
+    if claim is not None:
+        adjacency = claim.adjacency
+    targets = None if observer is None else defense.targets(ratings, observer)
+    return target_pair(ratings, adjacency, defense.least_ratings(), targets)
+
+
 def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     """Check what observers see of two neighbouring data sets, unless they refuse by words."""
-    kind, claim, refused = type(defense), defense.claim(), []
-    usual: Adjacency = "rating-replace" if ratings.scale.width else "rating-add-remove"
+    kind, refused = type(defense), []
     for name, observer in defense.observers().items():
         try:
             defense.check_observed(name)
-            targets = defense.targets(ratings, name)
-            adjacency = claim.adjacency if claim else usual
-            pair, target = target_pair(ratings, adjacency, defense.least_ratings(), targets)
+            pair, target = neighbours(defense, ratings, name)
             before, after = (defense.prepare(data, ratings) for data in (pair.before, pair.after))
             known, shared = (_bits(defense.public_statistics(data)) for data in (before, after))
             require(known == shared, kind, "neighbours do not share what counts as public")
@@ -462,7 +503,7 @@ def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
                 words = f"observer {name} shows {type(part).__name__}, not {wanted.__name__}"
                 require(isinstance(part, wanted), kind, words)
         require(_bits(once) == _bits(again), kind, f"a seed shows {name} different views")
-        if claim is not None and observer.shows == (NoisedSteps, StepsPair):
+        if defense.claim() is not None and observer.shows == (NoisedSteps, StepsPair):
             _check_grid(kind, name, once)
     count = len(defense.observers())
     require(len(refused) < count, kind, f"no observer can be run: {'; '.join(refused)}")
@@ -489,13 +530,14 @@ def _check_grid(kind: type[Plugin], name: str, views: list[Any]) -> None:
 
 
 def check_extremes(defense: TrainedDefense[Any], ratings: Ratings) -> None:
-    """Train with each number at either end of its range: no training may end in an error.
+    """Train on D and D' with each number at either end of its range: nothing ends in an error.
 
     Whether it does would depend on the data, which no claim covers. Settings that are refused for
     what is public (ConfigError) are left out; numbers that are given to be quick stay.
     """
     kind, hints = type(defense), get_type_hints(type(defense), include_extras=True)
     users, items = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    pair, _ = neighbours(defense, ratings)
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         for number, low, high in _kinds(hints[field.name]):
             if number is not float or field.name == "epsilon" or field.name in kind.quick:
@@ -503,8 +545,9 @@ def check_extremes(defense: TrainedDefense[Any], ratings: Ratings) -> None:
             for value in (low, math.nextafter(high, 0)):
                 try:
                     extreme: Any = dataclasses.replace(defense, **{field.name: float(value)})  # type: ignore[type-var]
-                    models = extreme.train(extreme.prepare(ratings), Streams.first(2, "x", 2))
-                    shown = models.predict(users, items)
+                    prepared = [extreme.prepare(data) for data in (pair.before, pair.after)]
+                    models = [extreme.train(data, Streams.first(2, "x", 2)) for data in prepared]
+                    shown = [model.predict(users, items) for model in models]
                 except (ValidationError, ConfigError):
                     continue
                 except NoModelError as error:
@@ -550,23 +593,39 @@ def check_independence(defense: Defense, ratings: Ratings) -> None:
     kind, count = type(defense), 3000 if isinstance(defense, TrainedDefense) else 40_000
     purposes = [Streams.first(7, name, count) for name in ("game/absent", "game/present")]
     if isinstance(defense, TrainedDefense):
-        prepared = defense.prepare(ratings)
-        numbers = [_trained(defense, prepared, streams, ratings) for streams in purposes]
-        column = int(numbers[0].std(0).argmax())
-        drawn = [part[:, column].astype(np.float64) for part in numbers]
-    else:
-        if not isinstance(defense, OnDemandDefense):
-            raise TypeError(f"{kind.name} is neither trained nor on demand")
-        exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
-        drawn = [
-            defense.release_list(exact, streams).items.sum(1).astype(np.float64)
-            for streams in purposes
+        pair, _ = neighbours(defense, ratings)
+        prepared = [defense.prepare(data, pair.public) for data in (pair.before, pair.after)]
+        rows = [
+            _trained(defense, data, streams, ratings)
+            for data, streams in zip(prepared, purposes, strict=True)
         ]
-    x, y = drawn
-    # Correlations times √n are standard normal.
+        column = int(rows[0].std(0).argmax())
+        _check_correlations(kind, *(row[:, column] for row in rows))
+        return
+    if not isinstance(defense, OnDemandDefense):
+        raise TypeError(f"{kind.name} is neither trained nor on demand")
+    exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
+    lists = [defense.release_list(exact, streams).items for streams in purposes]
+    _check_correlations(kind, *(shown.sum(1) for shown in lists))
+    if isinstance(defense, PredictionDefense):
+        request = SeesItems(np.full((count, 1), exact.candidates[0], np.int32))
+        x, y = (defense.release(exact, streams, request).values[:, 0] for streams in purposes)
+        _check_correlations(kind, x, y)
+        # Rounded numbers are seldom equal, by chance.
+        require((x == y).mean() < 0.005, kind, "D and D' draw the same noise")
+
+
+def _check_correlations(kind: type[Plugin], absent: NDArray[Any], present: NDArray[Any]) -> None:
+    """Check that numbers of D and D' have no correlation, and that one would be found."""
+    x, y = (numbers.astype(np.float64) for numbers in (absent, present))
     for one, other in ((x, y), (x[1:], x[:-1]), (x[16:], x[:-16])):
-        near = abs(np.corrcoef(one, other)[0, 1]) * math.sqrt(count)
+        planted = other + 12 / math.sqrt(len(x)) * one * other.std() / one.std()
+        # Correlations times √n are standard normal.
+        near, found = (
+            abs(np.corrcoef(one, second)[0, 1]) * math.sqrt(len(x)) for second in (other, planted)
+        )
         require(near < 5.1, kind, "what is drawn in different trials is correlated")
+        require(found > 5.1, kind, "what is drawn would hide a correlation of trials")
 
 
 def _bits(value: Any) -> bytes:
