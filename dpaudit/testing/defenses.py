@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -41,6 +42,7 @@ from dpaudit.defenses.base import (
     TrainedDefense,
 )
 from dpaudit.defenses.precision import grids
+from dpaudit.testing.attacks import bits_of
 
 # Trials of on-demand defenses, and of trained ones: more than twice the sixteen that share lanes.
 _RELEASED, _TRAINED = 400, 35
@@ -50,10 +52,19 @@ _VISIBLE = 0.05
 _SCALES = Scale(), Scale(1, 1, 1)
 
 
-def require(holds: Any, plugin: type[Plugin], words: str) -> None:
-    """Raise AssertionError with the plug-in's name unless something holds."""
+def require(holds: Any, plugin: type, words: str) -> None:
+    """Raise AssertionError with the name of the plug-in, or of another class, unless it holds."""
     if not holds:
-        raise AssertionError(f"{plugin.name}: {words}")
+        raise AssertionError(f"{getattr(plugin, 'name', plugin.__name__)}: {words}")
+
+
+def refuses(error: type[Exception], call: Callable[..., Any], *given: Any, **named: Any) -> bool:
+    """Return whether a call raises an exception of this type."""
+    try:
+        call(*given, **named)
+    except error:
+        return True
+    return False
 
 
 def check_parameters(plugin: type[Plugin]) -> None:
@@ -217,11 +228,8 @@ def check_claim(defense: Defense) -> None:
     """
     kind, claim = type(defense), defense.claim()
     for epsilon in (0.0, -1.0, math.nan, *(() if claim is None else (math.inf,))):
-        try:
-            dataclasses.replace(defense, epsilon=epsilon)  # type: ignore[type-var]
-        except ValidationError:
-            continue
-        require(False, kind, f"accepts epsilon = {epsilon} in the variant {defense.variant!r}")
+        refused = refuses(ValidationError, dataclasses.replace, defense, epsilon=epsilon)
+        require(refused, kind, f"accepts epsilon = {epsilon} in the variant {defense.variant!r}")
     if defense.variant == "nonprivate":
         require(claim is None, kind, "the variant 'nonprivate' claims something")
         dataclasses.replace(defense, epsilon=math.inf)  # type: ignore[type-var]
@@ -261,21 +269,15 @@ def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
     require(len(able), kind, f"no user of these data has {defense.min_ratings} ratings")
     profile = ratings.profile(int(able[0]))
     exact = defense.exact(model, profile)
-    streams = Streams.first(1, "contract", _RELEASED)
-    once, again, other = (
-        defense.release_list(exact, given).items
-        for given in (streams, streams, Streams.first(2, "contract", _RELEASED))
-    )
-    require(once.shape == (_RELEASED, defense.top_k), kind, "lists are not of length top_k")
-    require(once.tobytes() == again.tobytes(), kind, "a seed gives different lists")
-    unlike = all(len(set(row)) == defense.top_k for row in once.tolist())
+
+    def listed(streams: Streams) -> NDArray[np.int32]:
+        return defense.release_list(exact, streams).items
+
+    lists = _check_streams(defense, "lists", listed, _RELEASED)
+    require(lists.shape == (_RELEASED, defense.top_k), kind, "lists are not of length top_k")
+    unlike = all(len(set(row)) == defense.top_k for row in lists.tolist())
     require(unlike, kind, "a list holds an item twice")
-    require(np.isin(once, exact.candidates).all(), kind, "a rated item is listed")
-    some = Streams(streams.key, np.array([7, 300], np.int64))
-    alone = defense.release_list(exact, some).items
-    require(np.array_equal(alone, once[[7, 300]]), kind, "a list depends on other trials")
-    drawn = (once.tobytes() != other.tobytes(), len(np.unique(once, axis=0)) > 1)
-    require(drawn == (defense.claim() is not None,) * 2, kind, "lists have noise without a claim")
+    require(np.isin(lists, exact.candidates).all(), kind, "a rated item is listed")
     if isinstance(defense, ListDefense):
         _check_law(defense, profile.items, exact)
     forms = [defense]
@@ -287,24 +289,59 @@ def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
             check_pairs(form, scale)
 
 
+def _check_streams(
+    defense: Defense, what: str, shown: Callable[[Streams], NDArray[Any]], count: int
+) -> NDArray[Any]:
+    """Check that the seed, the purpose and the trial's index decide what is shown, and no more.
+
+    Args:
+        defense: the defense.
+        what: what is shown, for messages.
+        shown: returns it, a row for each trial.
+        count: the number of trials.
+
+    Returns:
+        What is shown in the first trials.
+    """
+    kind, streams = type(defense), Streams.first(1, "contract", count)
+    whole = shown(streams)
+    require(shown(streams).tobytes() == whole.tobytes(), kind, f"a seed gives different {what}")
+    different = len(np.unique(whole, axis=0))
+    # Lists are few. Without privacy, a training may draw where it begins.
+    drawn = different == count or (what == "lists" and different > 1)
+    if defense.claim() is None:
+        drawn = different == 1 or (isinstance(defense, TrainedDefense) and drawn)
+    for seed, purpose in ((2, "contract"), (1, "other")):
+        other = shown(Streams.first(seed, purpose, count))
+        drawn &= (other.tobytes() != whole.tobytes()) == (different > 1)
+    require(drawn, kind, f"{what} of different trials or seeds are the same, or no claim has noise")
+    for chosen in (list(range(17)), [16], [count - 1, 3]):
+        alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
+        same = alone.tobytes() == whole[chosen].tobytes()
+        require(same, kind, f"{what} depend on other trials")
+    with ThreadPoolExecutor(2) as pool:
+        parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
+    require(parts.tobytes() == whole.tobytes(), kind, f"{what} depend on threads")
+    return whole
+
+
 def _check_predictions(defense: PredictionDefense, ratings: Ratings, exact: Any) -> None:
     """Check what is shown with its values, and that its noise grows as ε falls."""
-    kind, streams = type(defense), Streams.first(1, "contract", _RELEASED)
-    items = np.tile(np.arange(ratings.n_items, dtype=np.int32), (_RELEASED, 1))
-    for request in (SeesItems(items), SeesTop(defense.top_k)):
-        once, again, other = (
-            defense.release(exact, given, request)
-            for given in (streams, streams, Streams.first(2, "contract", _RELEASED))
-        )
-        require(_bits(once) == _bits(again), kind, "a seed gives different predictions")
-        drawn = (_bits(once) != _bits(other), len(np.unique(once.values, axis=0)) == _RELEASED)
-        wanted = (defense.claim() is not None,) * 2
-        require(drawn == wanted, kind, "predictions have noise without a claim, or none with one")
+    kind, items = type(defense), np.arange(ratings.n_items, dtype=np.int32)
+
+    def shown(streams: Streams, top: bool) -> NDArray[np.float32]:
+        request = SeesTop(defense.top_k) if top else SeesItems(np.tile(items, (len(streams), 1)))
+        release = defense.release(exact, streams, request)
+        return np.concatenate([release.values, release.items.astype(np.float32)], axis=1)
+
+    _check_streams(defense, "predictions", partial(shown, top=False), _RELEASED)
+    _check_streams(defense, "ranked predictions", partial(shown, top=True), _RELEASED)
     scales = [
         dataclasses.replace(defense, epsilon=e).noise_of_predictions(ratings.scale).scale  # type: ignore[type-var]
         for e in (defense.epsilon, 2 * defense.epsilon)
     ]
-    right = math.isclose(scales[0], 2 * scales[1], rel_tol=1e-7) and (scales[0] > 0) == wanted[0]
+    right = math.isclose(scales[0], 2 * scales[1], rel_tol=1e-7)
+    right &= (scales[0] > 0) == (defense.claim() is not None)
     require(right, kind, "the noise is not in proportion to 1/ε")
 
 
@@ -381,26 +418,12 @@ def check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     Also checked: what models of subsets are, what counts as public, data without ratings, what
     observers see, and that no training of a corrected form ends in an error.
     """
-    kind, prepared = type(defense), defense.prepare(ratings)
+    prepared = defense.prepare(ratings)
 
     def shown(streams: Streams) -> NDArray[np.float32]:
         return _trained(defense, prepared, streams, ratings)
 
-    streams = Streams.first(1, "contract", _TRAINED)
-    whole = shown(streams)
-    require(shown(streams).tobytes() == whole.tobytes(), kind, "a seed gives different models")
-    count = len(np.unique(whole, axis=0))
-    drawn = count == _TRAINED or (defense.claim() is None and count == 1)
-    for seed, purpose in ((2, "contract"), (1, "other")):
-        other = shown(Streams.first(seed, purpose, _TRAINED))
-        drawn &= (other.tobytes() != whole.tobytes()) == (count > 1)
-    require(drawn, kind, "models of different trials or seeds are the same")
-    for chosen in (list(range(17)), [16], [34, 3]):
-        alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
-        require(alone.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
-    with ThreadPoolExecutor(2) as pool:
-        parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
-    require(parts.tobytes() == whole.tobytes(), kind, "models depend on threads")
+    _check_streams(defense, "models", shown, _TRAINED)
     if defense.trains_subsets():
         _check_subsets(defense, ratings)
     _check_no_ratings(defense, ratings)
@@ -487,7 +510,7 @@ def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
             defense.check_observed(name)
             pair, target = neighbours(defense, ratings, name)
             before, after = (defense.prepare(data, ratings) for data in (pair.before, pair.after))
-            known, shared = (_bits(defense.public_statistics(data)) for data in (before, after))
+            known, shared = (bits_of(defense.public_statistics(data)) for data in (before, after))
             require(known == shared, kind, "neighbours do not share what counts as public")
             rated = ratings.profile(target.observer).items
             unrated = np.setdiff1d(np.arange(ratings.n_items), rated).astype(np.int32)
@@ -502,7 +525,7 @@ def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
             for part, wanted in zip(view, observer.shows, strict=True):
                 words = f"observer {name} shows {type(part).__name__}, not {wanted.__name__}"
                 require(isinstance(part, wanted), kind, words)
-        require(_bits(once) == _bits(again), kind, f"a seed shows {name} different views")
+        require(bits_of(once) == bits_of(again), kind, f"a seed shows {name} different views")
         if defense.claim() is not None and observer.shows == (NoisedSteps, StepsPair):
             _check_grid(kind, name, once)
     count = len(defense.observers())
@@ -569,12 +592,12 @@ def _check_submissions(defense: Any, prepared: Any, n_users: int) -> None:
         sent, again = (defense.submissions(prepared, trial, observed)[0] for _ in range(2))
         require(observed[sent.users].all(), kind, "submissions are of users who are not observed")
         require(len(sent.shown) == defense.rounds, kind, "submissions are not of each round")
-        same = _bits(sent) == _bits(again)
+        same = bits_of(sent) == bits_of(again)
     else:
         seen = [defense.transcript(prepared, trial, observed) for _ in range(2)]
         once, other = ([list(one.rounds()), one.pairs, one.real] for one in seen)
         require(len(once[0]) == defense.rounds, kind, "a transcript is not of each round")
-        same = _bits(once) == _bits(other)
+        same = bits_of(once) == bits_of(other)
     require(same, kind, "a trial gives different submissions")
 
 
@@ -626,14 +649,3 @@ def _check_correlations(kind: type[Plugin], absent: NDArray[Any], present: NDArr
         )
         require(near < 5.1, kind, "what is drawn in different trials is correlated")
         require(found > 5.1, kind, "what is drawn would hide a correlation of trials")
-
-
-def _bits(value: Any) -> bytes:
-    """Return the bytes of all arrays and numbers in a value."""
-    if isinstance(value, np.ndarray | np.generic):
-        return str(value.dtype).encode() + np.ascontiguousarray(value).tobytes()
-    if dataclasses.is_dataclass(value):
-        return b"".join(_bits(getattr(value, field.name)) for field in dataclasses.fields(value))
-    if isinstance(value, tuple | list):
-        return b"".join(map(_bits, value))
-    return repr(value).encode() if isinstance(value, int | float | str | None) else b""
