@@ -38,12 +38,10 @@ from dpaudit.testing.defenses import (
     check_claim,
     check_lists,
     check_observers,
-    check_parameters,
     check_trainings,
-    refuses,
-    require,
     variants_of,
 )
+from dpaudit.testing.parameters import check_parameters, refuses, require
 
 _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
 _TRIALS = 40

@@ -1,4 +1,4 @@
-"""The contract of defenses: parameters, claims, and what each role does on small data."""
+"""The contract of defenses: their claims, and what each role does on small data."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
 from dpaudit.audits.trained.pairs import DataPair, target_pair
@@ -43,112 +41,12 @@ from dpaudit.defenses.base import (
 )
 from dpaudit.defenses.precision import grids
 from dpaudit.testing.attacks import bits_of
+from dpaudit.testing.parameters import kinds_of, refuses, require, words_of
 
 # Trials of on-demand defenses, and of trained ones: more than twice the sixteen that share lanes.
 _RELEASED, _TRAINED = 400, 35
 # The least change of a prediction or of a row that a constructed pair makes, in ratings.
 _VISIBLE = 0.05
-# The scales of the data that defenses are tried on: ratings, and purchases.
-_SCALES = Scale(), Scale(1, 1, 1)
-
-
-def require(holds: Any, plugin: type, words: str) -> None:
-    """Raise AssertionError with the name of the plug-in, or of another class, unless it holds."""
-    if not holds:
-        raise AssertionError(f"{getattr(plugin, 'name', plugin.__name__)}: {words}")
-
-
-def refuses(error: type[Exception], call: Callable[..., Any], *given: Any, **named: Any) -> bool:
-    """Return whether a call raises an exception of this type."""
-    try:
-        call(*given, **named)
-    except error:
-        return True
-    return False
-
-
-def check_parameters(plugin: type[Plugin]) -> None:
-    """Check that each parameter refuses values of other types, and numbers out of a stated range.
-
-    A number states its range by `Field(ge=…, le=…)` in its annotation; the largest number may be
-    missing. A number without digits after the point is taken for a float.
-
-    Raises:
-        AssertionError: a wrong value is accepted, or refused without the parameter's name.
-    """
-    required = {"epsilon": 1.0} if issubclass(plugin, Defense) else {}
-    hints = get_type_hints(plugin, include_extras=True)
-    for field in dataclasses.fields(plugin):  # type: ignore[arg-type]
-        name, kinds = field.name, list(_kinds(hints[field.name]))
-        for value in _wrong(plugin, name, kinds):
-            try:
-                plugin(**{**required, name: value})
-            except ValidationError as error:
-                require(
-                    name in _words(error), plugin, f"refuses {name} = {value!r} by another name"
-                )
-            else:
-                require(False, plugin, f"accepts {name} = {value!r}")
-        if any(kind is float for kind, _, _ in kinds):
-            _check_whole(plugin, name, {**required, name: 1})
-
-
-def _words(error: ValidationError) -> str:
-    """Return where values are wrong, and why, without the values."""
-    return "; ".join(f"{wrong['loc']}: {wrong['msg']}" for wrong in error.errors())
-
-
-def _check_whole(plugin: type[Plugin], name: str, given: dict[str, Any]) -> None:
-    """Check that a float parameter takes a whole number, unless 1 is out of its range."""
-    try:
-        taken = isinstance(getattr(plugin(**given), name), float)
-    except ValidationError as error:
-        taken = all(wrong["type"] != "float_type" for wrong in error.errors())
-    require(taken, plugin, f"takes {name} = 1 for no float")
-
-
-def _kinds(hint: Any, low: float = -math.inf, high: float = math.inf) -> Iterator[tuple[Any, ...]]:
-    """Yield each type of an annotation, with the range that is stated for it."""
-    if get_origin(hint) is Annotated:
-        hint, *parts = get_args(hint)
-        for part in parts:
-            for bound in part.metadata if isinstance(part, FieldInfo) else [part]:
-                low = getattr(bound, "ge", getattr(bound, "gt", low))
-                high = getattr(bound, "le", getattr(bound, "lt", high))
-        yield from _kinds(hint, low, high)
-    elif get_origin(hint) in {Union, UnionType}:
-        for kind in get_args(hint):
-            yield from _kinds(kind, low, high)
-    elif hint is not NoneType:
-        yield hint, low, high
-
-
-def _below(number: float) -> float:
-    return math.nextafter(number, -math.inf)
-
-
-def _wrong(plugin: type[Plugin], name: str, kinds: list[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield values that a parameter of these types must not have."""
-    types = {get_origin(kind) or kind for kind, _, _ in kinds}
-    for kind, low, high in kinds:
-        if kind not in {int, float}:
-            continue
-        require(math.isfinite(low), plugin, f"{name} states no least value: use Field(ge=…)")
-        ends = (low - 1, high + 1) if kind is int else (_below(low), -_below(-high))
-        yield from ("5", "inf", *(end for end in ends if math.isfinite(end)))
-        if kind is int:
-            yield from (5.0, 5.5, math.inf)
-        elif name != "epsilon":
-            yield math.inf
-    yield from (b"1", {}, math.nan)
-    if not types & {int, float}:
-        yield -1
-    if str not in types:
-        yield "nonsense"
-    if list not in types:
-        yield [1]
-    if bool not in types:
-        yield True
 
 
 def variants_of(kind: type[Defense]) -> Iterator[Defense]:
@@ -166,7 +64,7 @@ def variants_of(kind: type[Defense]) -> Iterator[Defense]:
         try:
             yield kind(epsilon=1.0, **choice, **kind.quick)  # type: ignore[call-arg]
         except ValidationError as error:
-            words = _words(error)
+            words = words_of(error)
             said = any(word in words for word in (*choice, *get_args(Adjacency)))
             require(said, kind, f"refuses {choice} without saying so: {words}")
             refused.append(words)
@@ -201,23 +99,22 @@ def accepted_data(defense: Any, n_users: int = 9, n_items: int = 7) -> Ratings:
     np.fill_diagonal(linked, False)
     linked[: n_users // 3] = False
     users, friends = np.nonzero(linked)
-    sensitive = rng.random(len(user)) < 0.2
-    for scale in _SCALES:
-        ratings = Ratings.build(
-            user,
-            item,
-            rng.choice(scale.values, len(user)).astype(np.float32),
-            n_users,
-            n_items,
-            scale,
-            sensitive=sensitive,
-            friends=Friends.build(users, friends, n_users),
-        )
-        try:
-            defense.prepare(ratings)
-        except DataError:
-            continue
-        return ratings
+    sensitive, values = rng.random(len(user)) < 0.2, rng.choice(Scale().values, len(user))
+    ratings = Ratings.build(
+        user,
+        item,
+        values.astype(np.float32),
+        n_users,
+        n_items,
+        Scale(),
+        sensitive=sensitive,
+        friends=Friends.build(users, friends, n_users),
+    )
+    ones = np.ones_like(ratings.value)
+    purchases = dataclasses.replace(ratings, value=ones, scale=Scale(1, 1, 1))
+    for data in (ratings, purchases):
+        if not refuses(DataError, defense.prepare, data):
+            return data
     raise AssertionError(f"{defense.name}: accepts neither ratings on 1..5 nor purchases")
 
 
@@ -273,7 +170,7 @@ def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
     def listed(streams: Streams) -> NDArray[np.int32]:
         return defense.release_list(exact, streams).items
 
-    lists = _check_streams(defense, "lists", listed, _RELEASED)
+    lists = _check_streams(defense, "lists", listed, _RELEASED, least=2)
     require(lists.shape == (_RELEASED, defense.top_k), kind, "lists are not of length top_k")
     unlike = all(len(set(row)) == defense.top_k for row in lists.tolist())
     require(unlike, kind, "a list holds an item twice")
@@ -290,7 +187,12 @@ def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
 
 
 def _check_streams(
-    defense: Defense, what: str, shown: Callable[[Streams], NDArray[Any]], count: int
+    defense: Defense,
+    what: str,
+    shown: Callable[[Streams], NDArray[Any]],
+    count: int,
+    *,
+    least: int | None = None,
 ) -> NDArray[Any]:
     """Check that the seed, the purpose and the trial's index decide what is shown, and no more.
 
@@ -299,6 +201,7 @@ def _check_streams(
         what: what is shown, for messages.
         shown: returns it, a row for each trial.
         count: the number of trials.
+        least: the least number of different rows under a claim; None if no two are the same.
 
     Returns:
         What is shown in the first trials.
@@ -307,14 +210,16 @@ def _check_streams(
     whole = shown(streams)
     require(shown(streams).tobytes() == whole.tobytes(), kind, f"a seed gives different {what}")
     different = len(np.unique(whole, axis=0))
-    # Lists are few. Without privacy, a training may draw where it begins.
-    drawn = different == count or (what == "lists" and different > 1)
+    drawn = different >= (least or count)
     if defense.claim() is None:
+        # A training may draw where it begins.
         drawn = different == 1 or (isinstance(defense, TrainedDefense) and drawn)
     for seed, purpose in ((2, "contract"), (1, "other")):
         other = shown(Streams.first(seed, purpose, count))
         drawn &= (other.tobytes() != whole.tobytes()) == (different > 1)
-    require(drawn, kind, f"{what} of different trials or seeds are the same, or no claim has noise")
+    require(
+        drawn, kind, f"{what} of different trials or seeds are the same, or differ without a claim"
+    )
     for chosen in (list(range(17)), [16], [count - 1, 3]):
         alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
         same = alone.tobytes() == whole[chosen].tobytes()
@@ -562,7 +467,7 @@ def check_extremes(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     users, items = np.zeros(1, np.int32), np.zeros(1, np.int32)
     pair, _ = neighbours(defense, ratings)
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        for number, low, high in _kinds(hints[field.name]):
+        for number, low, high in kinds_of(hints[field.name]):
             if number is not float or field.name == "epsilon" or field.name in kind.quick:
                 continue
             for value in (low, math.nextafter(high, 0)):
