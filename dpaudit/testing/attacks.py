@@ -407,15 +407,20 @@ def _beside(value: Any, coin: int) -> Any:
 
 
 def _arrays(value: Any) -> Iterator[Array]:
-    """Yield the arrays of a value, in order."""
-    if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, tuple):
+    """Yield the arrays, numbers and words of a value, in order, as arrays."""
+    if isinstance(value, np.ndarray | np.generic | int | float | str | None):
+        yield np.asarray(value)
+    elif isinstance(value, tuple | list):
         for part in value:
             yield from _arrays(part)
     elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield from _arrays(getattr(value, field.name))
+
+
+def bits_of(value: Any) -> list[Any]:
+    """Return the type, the shape and the bytes of each array, number and word in a value."""
+    return [(array.dtype, array.shape, array.tobytes()) for array in _arrays(value)]
 
 
 def _same(one: Array, other: Array) -> bool:

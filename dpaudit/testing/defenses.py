@@ -1,25 +1,32 @@
-"""The contract of defenses: parameters, claims, and what each role does on small data."""
+"""The contract of defenses: their claims, and what each role does on small data."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from functools import partial
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
-from dpaudit.audits.trained.pairs import target_pair
-from dpaudit.core.claim import OBSERVERS, Adjacency, Variant
+from dpaudit.audits.trained.pairs import DataPair, target_pair
+from dpaudit.core.claim import Adjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError, DpauditError, NoModelError
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import NoisedSteps, Observer, PreparedPair, SeesItems, SeesTop, StepsPair
+from dpaudit.core.releases import (
+    NoisedSteps,
+    Observer,
+    PreparedPair,
+    SeesItems,
+    SeesTop,
+    StepsPair,
+    TargetUser,
+)
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
@@ -33,99 +40,13 @@ from dpaudit.defenses.base import (
     TrainedDefense,
 )
 from dpaudit.defenses.precision import grids
+from dpaudit.testing.attacks import bits_of
+from dpaudit.testing.parameters import kinds_of, refuses, require, words_of
 
-# Trials of on-demand defenses, and of trained ones: more than the sixteen that share the lanes.
-_RELEASED, _TRAINED = 40, 19
-# The scales of the data that defenses are tried on: ratings, and purchases.
-_SCALES = Scale(), Scale(1, 1, 1)
-
-
-def require(holds: Any, plugin: type[Plugin], words: str) -> None:
-    """Raise AssertionError with the plug-in's name unless something holds."""
-    if not holds:
-        raise AssertionError(f"{plugin.name}: {words}")
-
-
-def check_parameters(plugin: type[Plugin]) -> None:
-    """Check that each parameter refuses values of other types, and numbers out of a stated range.
-
-    A number states its range by `Field(ge=…, le=…)` in its annotation; the largest number may be
-    missing. A number without digits after the point is taken for a float.
-
-    Raises:
-        AssertionError: a wrong value is accepted, or refused without the parameter's name.
-    """
-    required = {"epsilon": 1.0} if issubclass(plugin, Defense) else {}
-    hints = get_type_hints(plugin, include_extras=True)
-    for field in dataclasses.fields(plugin):  # type: ignore[arg-type]
-        name, kinds = field.name, list(_kinds(hints[field.name]))
-        for value in _wrong(plugin, name, kinds):
-            try:
-                plugin(**{**required, name: value})
-            except ValidationError as error:
-                require(
-                    name in _words(error), plugin, f"refuses {name} = {value!r} by another name"
-                )
-            else:
-                require(False, plugin, f"accepts {name} = {value!r}")
-        if any(kind is float for kind, _, _ in kinds):
-            _check_whole(plugin, name, {**required, name: 1})
-
-
-def _words(error: ValidationError) -> str:
-    """Return where values are wrong, and why, without the values."""
-    return "; ".join(f"{wrong['loc']}: {wrong['msg']}" for wrong in error.errors())
-
-
-def _check_whole(plugin: type[Plugin], name: str, given: dict[str, Any]) -> None:
-    """Check that a float parameter takes a whole number, unless 1 is out of its range."""
-    try:
-        made = plugin(**given)
-    except ValidationError as error:
-        kinds = {wrong["type"] for wrong in error.errors()}
-        ranges = {"value_error", "less_than", "less_than_equal", "greater_than_equal"}
-        require(kinds <= ranges, plugin, f"refuses {name} = 1, which is a number")
-    else:
-        require(isinstance(getattr(made, name), float), plugin, f"{name} = 1 is no float")
-
-
-def _kinds(hint: Any, low: float = -math.inf, high: float = math.inf) -> Iterator[tuple[Any, ...]]:
-    """Yield each type of an annotation, with the range that is stated for it."""
-    if get_origin(hint) is Annotated:
-        hint, *parts = get_args(hint)
-        for part in parts:
-            for bound in part.metadata if isinstance(part, FieldInfo) else [part]:
-                low = getattr(bound, "ge", getattr(bound, "gt", low))
-                high = getattr(bound, "le", getattr(bound, "lt", high))
-        yield from _kinds(hint, low, high)
-    elif get_origin(hint) in {Union, UnionType}:
-        for kind in get_args(hint):
-            yield from _kinds(kind, low, high)
-    elif hint is not NoneType:
-        yield hint, low, high
-
-
-def _wrong(plugin: type[Plugin], name: str, kinds: list[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield values that a parameter of these types must not have."""
-    types = {get_origin(kind) or kind for kind, _, _ in kinds}
-    for kind, low, high in kinds:
-        if kind not in {int, float}:
-            continue
-        require(math.isfinite(low), plugin, f"{name} states no least value: use Field(ge=…)")
-        yield from ("5", "inf", kind(low) - 1 - abs(kind(low)))
-        if math.isfinite(high):
-            yield kind(high) + 1 + abs(kind(high))
-        if kind is int:
-            yield from (5.0, 5.5, math.inf)
-        elif name != "epsilon":
-            yield math.inf
-    yield from (b"1", {}, math.nan)
-    if str not in types:
-        yield "nonsense"
-    if list not in types:
-        yield [1]
-    if bool not in types:
-        yield True
+# Trials of on-demand defenses, and of trained ones: more than twice the sixteen that share lanes.
+_RELEASED, _TRAINED = 400, 35
+# The least change of a prediction or of a row that a constructed pair makes, in ratings.
+_VISIBLE = 0.05
 
 
 def variants_of(kind: type[Defense]) -> Iterator[Defense]:
@@ -143,7 +64,7 @@ def variants_of(kind: type[Defense]) -> Iterator[Defense]:
         try:
             yield kind(epsilon=1.0, **choice, **kind.quick)  # type: ignore[call-arg]
         except ValidationError as error:
-            words = _words(error)
+            words = words_of(error)
             said = any(word in words for word in (*choice, *get_args(Adjacency)))
             require(said, kind, f"refuses {choice} without saying so: {words}")
             refused.append(words)
@@ -154,12 +75,12 @@ def accepted_data(defense: Any, n_users: int = 9, n_items: int = 7) -> Ratings:
     """Return small ratings or purchases that the defense accepts.
 
     A fifth is sensitive. A third of the users have no friends. An on-demand defense has users with
-    20 or more ratings.
+    20 or more ratings; for a trained one, nobody has rated all.
 
     Args:
         defense: the defense.
         n_users: the number of users, of data for a trained defense.
-        n_items: the number of items.
+        n_items: the number of items, at least six.
 
     Raises:
         AssertionError: it accepts neither ratings nor purchases.
@@ -172,28 +93,28 @@ def accepted_data(defense: Any, n_users: int = 9, n_items: int = 7) -> Ratings:
     else:
         rated = rng.random((n_users, n_items)) < 0.6
         rated[:, :2] = True
+        rated[::2, 2:4] = rated[1::2, 4:6] = False
     user, item = np.nonzero(rated)
     linked = rng.random((n_users, n_users)) < 0.3
     np.fill_diagonal(linked, False)
     linked[: n_users // 3] = False
     users, friends = np.nonzero(linked)
-    sensitive = rng.random(len(user)) < 0.2
-    for scale in _SCALES:
-        ratings = Ratings.build(
-            user,
-            item,
-            rng.choice(scale.values, len(user)).astype(np.float32),
-            n_users,
-            n_items,
-            scale,
-            sensitive=sensitive,
-            friends=Friends.build(users, friends, n_users),
-        )
-        try:
-            defense.prepare(ratings)
-        except DataError:
-            continue
-        return ratings
+    sensitive, values = rng.random(len(user)) < 0.2, rng.choice(Scale().values, len(user))
+    ratings = Ratings.build(
+        user,
+        item,
+        values.astype(np.float32),
+        n_users,
+        n_items,
+        Scale(),
+        sensitive=sensitive,
+        friends=Friends.build(users, friends, n_users),
+    )
+    ones = np.ones_like(ratings.value)
+    purchases = dataclasses.replace(ratings, value=ones, scale=Scale(1, 1, 1))
+    for data in (ratings, purchases):
+        if not refuses(DataError, defense.prepare, data):
+            return data
     raise AssertionError(f"{defense.name}: accepts neither ratings on 1..5 nor purchases")
 
 
@@ -204,11 +125,8 @@ def check_claim(defense: Defense) -> None:
     """
     kind, claim = type(defense), defense.claim()
     for epsilon in (0.0, -1.0, math.nan, *(() if claim is None else (math.inf,))):
-        try:
-            dataclasses.replace(defense, epsilon=epsilon)  # type: ignore[type-var]
-        except ValidationError:
-            continue
-        require(False, kind, f"accepts epsilon = {epsilon} in the variant {defense.variant!r}")
+        refused = refuses(ValidationError, dataclasses.replace, defense, epsilon=epsilon)
+        require(refused, kind, f"accepts epsilon = {epsilon} in the variant {defense.variant!r}")
     if defense.variant == "nonprivate":
         require(claim is None, kind, "the variant 'nonprivate' claims something")
         dataclasses.replace(defense, epsilon=math.inf)  # type: ignore[type-var]
@@ -222,8 +140,8 @@ def check_claim(defense: Defense) -> None:
     require(twice.claim().epsilon == 2 * claim.epsilon, kind, "claims no share of its parameter ε")
     named = claim.observer in defense.observers()
     require(named, kind, f"claims something for {claim.observer!r}, which observes nothing")
-    # A form may lack what others of them would see.
-    others = {*claim.also} <= {*defense.observers(), *OBSERVERS}
+    # Parameters may leave nothing for others to see, for whom any claim is true.
+    others = {*claim.also} <= {*defense.observers(), *kind(epsilon=1.0).observers()}  # type: ignore[call-arg]
     require(others, kind, f"claims something for {claim.also}, some of which are unknown")
     require(claim.adjacency in get_args(Adjacency), kind, "claims something for no neighbours")
     require(len(claim.public) > 3, kind, "does not say what the claim takes for public")
@@ -248,47 +166,87 @@ def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
     require(len(able), kind, f"no user of these data has {defense.min_ratings} ratings")
     profile = ratings.profile(int(able[0]))
     exact = defense.exact(model, profile)
-    streams = Streams.first(1, "contract", _RELEASED)
-    once, again, other = (
-        defense.release_list(exact, given).items
-        for given in (streams, streams, Streams.first(2, "contract", _RELEASED))
-    )
-    require(once.shape == (_RELEASED, defense.top_k), kind, "lists are not of length top_k")
-    require(once.tobytes() == again.tobytes(), kind, "a seed gives different lists")
-    unlike = all(len(set(row)) == defense.top_k for row in once.tolist())
+
+    def listed(streams: Streams) -> NDArray[np.int32]:
+        return defense.release_list(exact, streams).items
+
+    lists = _check_streams(defense, "lists", listed, _RELEASED, least=2)
+    require(lists.shape == (_RELEASED, defense.top_k), kind, "lists are not of length top_k")
+    unlike = all(len(set(row)) == defense.top_k for row in lists.tolist())
     require(unlike, kind, "a list holds an item twice")
-    require(np.isin(once, exact.candidates).all(), kind, "a rated item is listed")
-    some = Streams(streams.key, np.array([3, 17], np.int64))
-    alone = defense.release_list(exact, some).items
-    require(np.array_equal(alone, once[[3, 17]]), kind, "a list depends on other trials")
-    drawn = (once.tobytes() != other.tobytes(), len(np.unique(once, axis=0)) > 1)
-    require(drawn == (defense.claim() is not None,) * 2, kind, "lists have noise without a claim")
-    if isinstance(defense, PredictionDefense):
-        _check_predictions(defense, ratings, exact)
+    require(np.isin(lists, exact.candidates).all(), kind, "a rated item is listed")
     if isinstance(defense, ListDefense):
         _check_law(defense, profile.items, exact)
+    forms = [defense]
+    if isinstance(defense, PredictionDefense):
+        _check_predictions(defense, ratings, exact)
+        forms += [defense.serving(least) for least in (1, 3)]
     for scale in (ratings.scale, *(() if ratings.scale.width == 0 else (Scale(0, 100, 0.5),))):
-        check_pairs(defense, scale)
+        for form in forms:
+            check_pairs(form, scale)
+
+
+def _check_streams(
+    defense: Defense,
+    what: str,
+    shown: Callable[[Streams], NDArray[Any]],
+    count: int,
+    *,
+    least: int | None = None,
+) -> NDArray[Any]:
+    """Check that the seed, the purpose and the trial's index decide what is shown, and no more.
+
+    Args:
+        defense: the defense.
+        what: what is shown, for messages.
+        shown: returns it, a row for each trial.
+        count: the number of trials.
+        least: the least number of different rows under a claim; None if no two are the same.
+
+    Returns:
+        What is shown in the first trials.
+    """
+    kind, streams = type(defense), Streams.first(1, "contract", count)
+    whole = shown(streams)
+    require(shown(streams).tobytes() == whole.tobytes(), kind, f"a seed gives different {what}")
+    different = len(np.unique(whole, axis=0))
+    drawn = different >= (least or count)
+    if defense.claim() is None:
+        # A training may draw where it begins.
+        drawn = different == 1 or (isinstance(defense, TrainedDefense) and drawn)
+    for seed, purpose in ((2, "contract"), (1, "other")):
+        other = shown(Streams.first(seed, purpose, count))
+        drawn &= (other.tobytes() != whole.tobytes()) == (different > 1)
+    require(
+        drawn, kind, f"{what} of different trials or seeds are the same, or differ without a claim"
+    )
+    for chosen in (list(range(17)), [16], [count - 1, 3]):
+        alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
+        same = alone.tobytes() == whole[chosen].tobytes()
+        require(same, kind, f"{what} depend on other trials")
+    with ThreadPoolExecutor(2) as pool:
+        parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
+    require(parts.tobytes() == whole.tobytes(), kind, f"{what} depend on threads")
+    return whole
 
 
 def _check_predictions(defense: PredictionDefense, ratings: Ratings, exact: Any) -> None:
     """Check what is shown with its values, and that its noise grows as ε falls."""
-    kind, streams = type(defense), Streams.first(1, "contract", _RELEASED)
-    items = np.tile(np.arange(ratings.n_items, dtype=np.int32), (_RELEASED, 1))
-    for request in (SeesItems(items), SeesTop(defense.top_k)):
-        once, again, other = (
-            defense.release(exact, given, request)
-            for given in (streams, streams, Streams.first(2, "contract", _RELEASED))
-        )
-        require(_bits(once) == _bits(again), kind, "a seed gives different predictions")
-        drawn = (_bits(once) != _bits(other), len(np.unique(once.values, axis=0)) == _RELEASED)
-        wanted = (defense.claim() is not None,) * 2
-        require(drawn == wanted, kind, "predictions have noise without a claim, or none with one")
+    kind, items = type(defense), np.arange(ratings.n_items, dtype=np.int32)
+
+    def shown(streams: Streams, top: bool) -> NDArray[np.float32]:
+        request = SeesTop(defense.top_k) if top else SeesItems(np.tile(items, (len(streams), 1)))
+        release = defense.release(exact, streams, request)
+        return np.concatenate([release.values, release.items.astype(np.float32)], axis=1)
+
+    _check_streams(defense, "predictions", partial(shown, top=False), _RELEASED)
+    _check_streams(defense, "ranked predictions", partial(shown, top=True), _RELEASED)
     scales = [
         dataclasses.replace(defense, epsilon=e).noise_of_predictions(ratings.scale).scale  # type: ignore[type-var]
         for e in (defense.epsilon, 2 * defense.epsilon)
     ]
-    right = math.isclose(scales[0], 2 * scales[1], rel_tol=1e-6)
+    right = math.isclose(scales[0], 2 * scales[1], rel_tol=1e-7)
+    right &= (scales[0] > 0) == (defense.claim() is not None)
     require(right, kind, "the noise is not in proportion to 1/ε")
 
 
@@ -318,9 +276,9 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
     Raises:
         AssertionError: a pair is not what it says.
     """
-    kind, claim = type(defense), defense.claim()
+    kind, claim, changes = type(defense), defense.claim(), []
+    adjacency = getattr(defense, "adjacency", claim.adjacency if claim else None)
     require(defense.pairs(), kind, "constructs no pair of neighbours")
-    changes = []
     for name, summary in defense.pairs().items():
         require(len(summary) > 20, kind, f"does not describe the pair {name}")
         case: Any = defense.pair(name, scale)  # type: ignore[attr-defined]
@@ -329,14 +287,18 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
             old, new = case.before, case.after
             same = np.array_equal(old.candidates, new.candidates)
             require(same, kind, f"the pair {name} changes what can be shown")
-            rows = [row.scores[old.candidates] for row in (old, new)]
-            on_scale = all((scale.minimum <= row).all() for row in rows)
-            on_scale &= all((row <= scale.maximum).all() for row in rows)
+            rows = np.stack([row.scores[old.candidates] for row in (old, new)])
+            on_scale = ((rows >= scale.minimum) & (rows <= scale.maximum)).all()
             require(on_scale, kind, f"the pair {name} leaves the scale")
-            moved = abs(rows[1] - rows[0])
-            one = claim is None or claim.adjacency != "entry-replace" or (moved > 0).sum() == 1
+            moved = np.flatnonzero(old.scores != new.scores)
+            require(len(moved), kind, f"the pair {name} changes no entry")
+            one = adjacency != "entry-replace" or len(moved) == 1
             require(one, kind, f"the pair {name} changes more than one entry")
-            changes.append(float(moved.max()))
+            lists = defense.release_list(old, Streams.first(1, "contract", 200)).items
+            laws = [defense.law(row).log_probability(lists) for row in (old, new)]
+            differ = claim is None or (laws[0] != laws[1]).any()
+            require(differ, kind, f"the pair {name} has one law of lists")
+            changes.append(float(abs(rows[1] - rows[0]).max()))
             continue
         before, after = case.ratings, apply(case.ratings, case.change)
         for data in (before, after):
@@ -344,7 +306,7 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
             require(served, kind, f"the pair {name} has users who are not served")
             shown = case.items[0] not in data.profile(case.target).items
             require(shown, kind, f"the pair {name} predicts a rated item")
-        adjacent = claim is None or case.change.adjacency == claim.adjacency
+        adjacent = case.change.adjacency == adjacency
         require(adjacent, kind, f"the pair {name} is none of neighbours of the claim")
         model, item = defense.prepare(before), case.items[0]
         first = defense.exact(model, before.profile(case.target)).scores[item]
@@ -352,7 +314,7 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
         anew = defense.exact(defense.prepare(after), after.profile(case.target)).scores[item]
         require(abs(quick - anew) < 1e-5, kind, f"exact_after is not exact in the pair {name}")
         changes.append(float(abs(quick - first)))
-    require(max(changes) > 0, kind, "no pair changes what is shown")
+    require(max(changes) > _VISIBLE, kind, f"no pair changes what is shown by {_VISIBLE}")
 
 
 def check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
@@ -361,25 +323,12 @@ def check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     Also checked: what models of subsets are, what counts as public, data without ratings, what
     observers see, and that no training of a corrected form ends in an error.
     """
-    kind, prepared = type(defense), defense.prepare(ratings)
+    prepared = defense.prepare(ratings)
 
     def shown(streams: Streams) -> NDArray[np.float32]:
         return _trained(defense, prepared, streams, ratings)
 
-    streams = Streams.first(1, "contract", _TRAINED)
-    whole = shown(streams)
-    require(shown(streams).tobytes() == whole.tobytes(), kind, "a seed gives different models")
-    if defense.claim() is not None:
-        different = len(np.unique(whole, axis=0)) == _TRAINED
-        different &= shown(Streams.first(2, "contract", _TRAINED)).tobytes() != whole.tobytes()
-        different &= shown(Streams.first(1, "other", _TRAINED)).tobytes() != whole.tobytes()
-        require(different, kind, "models of different trials or seeds are the same")
-    for chosen in ([16], [18, 3]):
-        alone = shown(Streams(streams.key, np.array(chosen, np.int64)))
-        require(alone.tobytes() == whole[chosen].tobytes(), kind, "a model depends on others")
-    with ThreadPoolExecutor(2) as pool:
-        parts = np.concatenate(list(pool.map(shown, streams.blocks(8))))
-    require(parts.tobytes() == whole.tobytes(), kind, "models depend on threads")
+    _check_streams(defense, "models", shown, _TRAINED)
     if defense.trains_subsets():
         _check_subsets(defense, ratings)
     _check_no_ratings(defense, ratings)
@@ -397,7 +346,8 @@ def _trained(
     kind, trials = type(defense), len(streams)
     models = defense.train(prepared, streams)
     few = np.arange(min(2, ratings.n_items), dtype=np.int32)
-    users, items = (part.astype(np.int32).reshape(-1) for part in np.indices((2, ratings.n_items)))
+    some = np.indices((min(9, ratings.n_users), ratings.n_items))
+    users, items = (part.astype(np.int32).reshape(-1) for part in some)
     shown = models.predict(users, items)
     require(shown.shape == (trials, len(users)), kind, "predictions are not of shape (W, n)")
     require(shown.dtype == np.float32, kind, "predictions are not float32")
@@ -435,18 +385,37 @@ def _check_no_ratings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     require(np.isfinite(shown).all(), type(defense), "no ratings give a model that is not finite")
 
 
+def neighbours(
+    defense: TrainedDefense[Any], ratings: Ratings, observer: str | None = None
+) -> tuple[DataPair, TargetUser]:
+    """Return data sets that are neighbours under the claim, and the user in whom they differ.
+
+    Args:
+        defense: the defense; without a claim one rating differs.
+        ratings: the data set D.
+        observer: who chooses among users; by default any user may be the target.
+
+    Raises:
+        ConfigError: the observer sees nothing of known law on these data.
+        DataError: no user can be the target.
+    """
+    claim = defense.claim()
+    adjacency: Adjacency = "rating-replace" if ratings.scale.width else "rating-add-remove"
+    if claim is not None:
+        adjacency = claim.adjacency
+    targets = None if observer is None else defense.targets(ratings, observer)
+    return target_pair(ratings, adjacency, defense.least_ratings(), targets)
+
+
 def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     """Check what observers see of two neighbouring data sets, unless they refuse by words."""
-    kind, claim, refused = type(defense), defense.claim(), []
-    usual: Adjacency = "rating-replace" if ratings.scale.width else "rating-add-remove"
+    kind, refused = type(defense), []
     for name, observer in defense.observers().items():
         try:
             defense.check_observed(name)
-            targets = defense.targets(ratings, name)
-            adjacency = claim.adjacency if claim else usual
-            pair, target = target_pair(ratings, adjacency, defense.least_ratings(), targets)
+            pair, target = neighbours(defense, ratings, name)
             before, after = (defense.prepare(data, ratings) for data in (pair.before, pair.after))
-            known, shared = (_bits(defense.public_statistics(data)) for data in (before, after))
+            known, shared = (bits_of(defense.public_statistics(data)) for data in (before, after))
             require(known == shared, kind, "neighbours do not share what counts as public")
             rated = ratings.profile(target.observer).items
             unrated = np.setdiff1d(np.arange(ratings.n_items), rated).astype(np.int32)
@@ -461,8 +430,8 @@ def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
             for part, wanted in zip(view, observer.shows, strict=True):
                 words = f"observer {name} shows {type(part).__name__}, not {wanted.__name__}"
                 require(isinstance(part, wanted), kind, words)
-        require(_bits(once) == _bits(again), kind, f"a seed shows {name} different views")
-        if claim is not None and observer.shows == (NoisedSteps, StepsPair):
+        require(bits_of(once) == bits_of(again), kind, f"a seed shows {name} different views")
+        if defense.claim() is not None and observer.shows == (NoisedSteps, StepsPair):
             _check_grid(kind, name, once)
     count = len(defense.observers())
     require(len(refused) < count, kind, f"no observer can be run: {'; '.join(refused)}")
@@ -489,22 +458,24 @@ def _check_grid(kind: type[Plugin], name: str, views: list[Any]) -> None:
 
 
 def check_extremes(defense: TrainedDefense[Any], ratings: Ratings) -> None:
-    """Train with each number at either end of its range: no training may end in an error.
+    """Train on D and D' with each number at either end of its range: nothing ends in an error.
 
     Whether it does would depend on the data, which no claim covers. Settings that are refused for
     what is public (ConfigError) are left out; numbers that are given to be quick stay.
     """
     kind, hints = type(defense), get_type_hints(type(defense), include_extras=True)
     users, items = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    pair, _ = neighbours(defense, ratings)
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        for number, low, high in _kinds(hints[field.name]):
+        for number, low, high in kinds_of(hints[field.name]):
             if number is not float or field.name == "epsilon" or field.name in kind.quick:
                 continue
             for value in (low, math.nextafter(high, 0)):
                 try:
                     extreme: Any = dataclasses.replace(defense, **{field.name: float(value)})  # type: ignore[type-var]
-                    models = extreme.train(extreme.prepare(ratings), Streams.first(2, "x", 2))
-                    shown = models.predict(users, items)
+                    prepared = [extreme.prepare(data) for data in (pair.before, pair.after)]
+                    models = [extreme.train(data, Streams.first(2, "x", 2)) for data in prepared]
+                    shown = [model.predict(users, items) for model in models]
                 except (ValidationError, ConfigError):
                     continue
                 except NoModelError as error:
@@ -526,12 +497,12 @@ def _check_submissions(defense: Any, prepared: Any, n_users: int) -> None:
         sent, again = (defense.submissions(prepared, trial, observed)[0] for _ in range(2))
         require(observed[sent.users].all(), kind, "submissions are of users who are not observed")
         require(len(sent.shown) == defense.rounds, kind, "submissions are not of each round")
-        same = _bits(sent) == _bits(again)
+        same = bits_of(sent) == bits_of(again)
     else:
         seen = [defense.transcript(prepared, trial, observed) for _ in range(2)]
         once, other = ([list(one.rounds()), one.pairs, one.real] for one in seen)
         require(len(once[0]) == defense.rounds, kind, "a transcript is not of each round")
-        same = _bits(once) == _bits(other)
+        same = bits_of(once) == bits_of(other)
     require(same, kind, "a trial gives different submissions")
 
 
@@ -550,31 +521,36 @@ def check_independence(defense: Defense, ratings: Ratings) -> None:
     kind, count = type(defense), 3000 if isinstance(defense, TrainedDefense) else 40_000
     purposes = [Streams.first(7, name, count) for name in ("game/absent", "game/present")]
     if isinstance(defense, TrainedDefense):
-        prepared = defense.prepare(ratings)
-        numbers = [_trained(defense, prepared, streams, ratings) for streams in purposes]
-        column = int(numbers[0].std(0).argmax())
-        drawn = [part[:, column].astype(np.float64) for part in numbers]
-    else:
-        if not isinstance(defense, OnDemandDefense):
-            raise TypeError(f"{kind.name} is neither trained nor on demand")
-        exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
-        drawn = [
-            defense.release_list(exact, streams).items.sum(1).astype(np.float64)
-            for streams in purposes
+        pair, _ = neighbours(defense, ratings)
+        prepared = [defense.prepare(data, pair.public) for data in (pair.before, pair.after)]
+        rows = [
+            _trained(defense, data, streams, ratings)
+            for data, streams in zip(prepared, purposes, strict=True)
         ]
-    x, y = drawn
-    # Correlations times √n are standard normal.
+        column = int(rows[0].std(0).argmax())
+        _check_correlations(kind, *(row[:, column] for row in rows))
+        return
+    if not isinstance(defense, OnDemandDefense):
+        raise TypeError(f"{kind.name} is neither trained nor on demand")
+    exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
+    lists = [defense.release_list(exact, streams).items for streams in purposes]
+    _check_correlations(kind, *(shown.sum(1) for shown in lists))
+    if isinstance(defense, PredictionDefense):
+        request = SeesItems(np.full((count, 1), exact.candidates[0], np.int32))
+        x, y = (defense.release(exact, streams, request).values[:, 0] for streams in purposes)
+        _check_correlations(kind, x, y)
+        # Rounded numbers are seldom equal, by chance.
+        require((x == y).mean() < 0.005, kind, "D and D' draw the same noise")
+
+
+def _check_correlations(kind: type[Plugin], absent: NDArray[Any], present: NDArray[Any]) -> None:
+    """Check that numbers of D and D' have no correlation, and that one would be found."""
+    x, y = (numbers.astype(np.float64) for numbers in (absent, present))
     for one, other in ((x, y), (x[1:], x[:-1]), (x[16:], x[:-16])):
-        near = abs(np.corrcoef(one, other)[0, 1]) * math.sqrt(count)
+        planted = other + 12 / math.sqrt(len(x)) * one * other.std() / one.std()
+        # Correlations times √n are standard normal.
+        near, found = (
+            abs(np.corrcoef(one, second)[0, 1]) * math.sqrt(len(x)) for second in (other, planted)
+        )
         require(near < 5.1, kind, "what is drawn in different trials is correlated")
-
-
-def _bits(value: Any) -> bytes:
-    """Return the bytes of all arrays and numbers in a value."""
-    if isinstance(value, np.ndarray | np.generic):
-        return str(value.dtype).encode() + np.ascontiguousarray(value).tobytes()
-    if dataclasses.is_dataclass(value):
-        return b"".join(_bits(getattr(value, field.name)) for field in dataclasses.fields(value))
-    if isinstance(value, tuple | list):
-        return b"".join(map(_bits, value))
-    return repr(value).encode() if isinstance(value, int | float | str | None) else b""
+        require(found > 5.1, kind, "what is drawn would hide a correlation of trials")

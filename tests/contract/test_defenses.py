@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any, get_args
 
@@ -9,16 +10,25 @@ import numpy as np
 import pytest
 
 from dpaudit.core import registry
-from dpaudit.core.claim import OBSERVERS, Adjacency, Variant
+from dpaudit.core.claim import Adjacency, Variant
 from dpaudit.core.errors import ConfigError, DpauditError
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
-from dpaudit.data.neighbors import RatingRemoved, apply
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import ListDefense, PredictionDefense, TrainedDefense
+from dpaudit.defenses.base import (
+    ListDefense,
+    OnDemandDefense,
+    PredictionDefense,
+    TrainedDefense,
+)
 from dpaudit.defenses.precision import MOST_EPSILON
 from dpaudit.testing.contract import check_defense, check_variants
-from dpaudit.testing.defenses import accepted_data, check_independence, variants_of
+from dpaudit.testing.defenses import (
+    accepted_data,
+    check_independence,
+    neighbours,
+    variants_of,
+)
 
 # Those of every installed package keep the contract; of dpaudit's own more is known.
 DEFENSES: dict[str, Any] = registry.every("defenses")
@@ -38,7 +48,7 @@ def test_a_defense_keeps_the_contract_that_plug_ins_have(name: str) -> None:
 def test_what_different_trials_draw_is_independent(name: str) -> None:
     for defense in variants_of(DEFENSES[name]):
         if defense.claim() is not None:
-            check_independence(defense, accepted_data(defense, 4, 3))
+            check_independence(defense, accepted_data(defense, 4, 6))
 
 
 def create(name: str, variant: Variant, **parameters: Any) -> Any:
@@ -82,11 +92,18 @@ def test_an_infinite_epsilon_is_that_of_no_privacy(name: str) -> None:
         # Draws of finite length keep no larger ε at δ = 0.
         finite = claim is not None and claim.observer in {"values", "iterates"} and not claim.delta
         most = MOST_EPSILON if finite and defense.variant == "corrected" else 1e6
-        assert create(name, defense.variant, epsilon=most).epsilon == most
+        on_demand = isinstance(defense, OnDemandDefense)
+        least = 1e-6 if on_demand or name == "neighborhood" else 1e-3
+        for epsilon in (least, most):
+            assert create(name, defense.variant, epsilon=epsilon).epsilon == epsilon
+        wrong = [least / 1.001]
         if claim is None:
             assert create(name, defense.variant, epsilon=np.inf).claim() is None
-            continue
-        for epsilon in (1.01 * most, np.inf):
+        else:
+            wrong.append(np.inf)
+        if claim is not None or on_demand:
+            wrong.append(1.01 * most)
+        for epsilon in wrong:
             with pytest.raises(ConfigError, match=r"model\.0\.params.*epsilon"):
                 create(name, defense.variant, epsilon=epsilon)
 
@@ -95,11 +112,19 @@ def test_an_infinite_epsilon_is_that_of_no_privacy(name: str) -> None:
 def test_claims_say_for_whom_by_which_source(name: str) -> None:
     for defense in variants_of(OWN[name]):
         claim = defense.claim()
-        if claim is not None:
-            assert claim.observer in OBSERVERS
-            assert min(len(claim.public), len(claim.source)) > 10
-            published = defense.variant == "published"
-            assert not published or re.search(r"\b(19|20)\d\d\b", claim.source)
+        if claim is None:
+            continue
+        assert min(len(claim.public), len(claim.source)) > 10
+        # Steps are run by their law, which only what is observed has.
+        usual = {"iterates", "recommender"} if hasattr(defense, "observe") else {"public"}
+        if isinstance(defense, OnDemandDefense):
+            usual = {"list"} if isinstance(defense, ListDefense) else {"values"}
+            assert claim.epsilon == defense.epsilon
+        assert claim.observer in usual
+        if defense.variant == "published":
+            assert re.search(r"\b(19|20)\d\d\b", claim.source)
+            # Normal noise has a δ.
+            assert (claim.delta > 0) is (name == "fake-gradients")
 
 
 def test_neighbours_are_those_that_are_derived_for() -> None:
@@ -121,6 +146,14 @@ def test_neighbours_are_those_that_are_derived_for() -> None:
                 continue
             with pytest.raises(ConfigError, match=r"model\.0\.params.*(adjacency|rating-replace)"):
                 create(name, variant, adjacency=adjacency)
+
+
+@pytest.mark.cases("name", sorted(OWN))
+def test_neighbours_are_no_parameter_of_other_defenses(name: str) -> None:
+    if "adjacency" not in {field.name for field in dataclasses.fields(OWN[name])}:
+        for adjacency in get_args(Adjacency):
+            with pytest.raises(ConfigError, match=r"params\.adjacency is not known"):
+                create(name, "nonprivate", adjacency=adjacency)
 
 
 @pytest.mark.parametrize("variant", ["published", "corrected"])
@@ -152,30 +185,45 @@ WILD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.cases("name", sorted(WILD))
+@pytest.mark.cases("name", sorted({*TRAINED} - {"neighborhood"}))
 @pytest.mark.cases("epsilon", [0.1, 100.0])
 def test_no_corrected_training_ends_in_an_error_or_a_warning(name: str, epsilon: float) -> None:
     """Whether it does would depend on the data, and no claim covers that."""
     defense = create(name, "corrected", **WILD[name], epsilon=epsilon)
-    models = defense.train(defense.prepare(accepted_data(defense)), Streams.first(2, "test", 2))
+    pair, _ = neighbours(defense, accepted_data(defense))
     items = np.array([2, 0], np.int32)
-    shown = models.public(items)
-    published = shown.factors if isinstance(shown, ItemFactors) else shown.rows
-    assert np.isfinite(published).all()
-    assert np.isfinite(models.predict(np.array([1, 3], np.int32), items)).all()
+    for ratings in (pair.before, pair.after):
+        models = defense.train(defense.prepare(ratings), Streams.first(2, "test", 2))
+        shown = models.public(items)
+        published = shown.factors if isinstance(shown, ItemFactors) else shown.rows
+        assert np.isfinite(published).all()
+        assert np.isfinite(models.predict(np.array([1, 3], np.int32), items)).all()
 
 
-@pytest.mark.cases("name", ["dpsgd-mf", "dpps-mf", "dpsgd-pnbm", "dpps-pnbm"])
-@pytest.mark.cases("variant", VARIANTS)
-def test_only_a_corrected_form_knows_its_means_without_the_data(
-    name: str, variant: Variant
-) -> None:
-    defense = create(name, variant)
-    ratings = accepted_data(defense)
-    other = apply(ratings, RatingRemoved(1, int(ratings.profile(1).items[0])))
-    own, alone = (defense.public_statistics(defense.prepare(data)) for data in (ratings, other))
-    assert (alone != own).any() == (variant != "corrected")
-    assert variant != "corrected" or (own == 3).all()
+# The forms in which what counts as public is read from the data, and so moves with them.
+READ: dict[str, set[Variant]] = {
+    **{name: {"published", "nonprivate"} for name in TRAINED},
+    # A rating that disappears is of no candidate: without privacy all are kept.
+    "fake-gradients": {"published"},
+    "privsr-ranking": {*VARIANTS},
+}
+
+
+@pytest.mark.cases("name", TRAINED)
+def test_what_counts_as_public_is_read_from_the_data_or_known_without(name: str) -> None:
+    for form in variants_of(OWN[name]):
+        defense: Any = form
+        pair, _ = neighbours(defense, accepted_data(defense))
+        own, alone = (
+            defense.public_statistics(defense.prepare(data)) for data in (pair.before, pair.after)
+        )
+        assert own.any()
+        if name == "privsr":
+            # Only of ratings that a friend has too, and nobody keeps, does anything show.
+            continue
+        assert np.array_equal(own, alone) == (defense.variant not in READ[name])
+        if defense.variant == "corrected" and own.ndim < 2:
+            assert (own == 3).all()
 
 
 @pytest.mark.cases("name", TRAINED)

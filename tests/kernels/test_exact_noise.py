@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from dpaudit.core.streams import Streams
 from dpaudit.kernels import exact_noise, noise
 from dpaudit.kernels.lane_noise import (
     LANE_TILE,
@@ -231,6 +232,15 @@ def test_streams_and_coordinates_are_uncorrelated(law: str) -> None:
         assert correlation(base[:n], other) < limit
         assert correlation(abs(base[:n]), abs(other)) < limit
         assert correlation(base[:n], other + 0.02 * base[:n]) > limit
+
+
+def test_trials_of_either_data_set_have_no_draw_in_common() -> None:
+    drawn = np.empty((2, 40_000, 1))
+    for draws, purpose in zip(drawn, ("game/absent", "game/present"), strict=True):
+        streams = Streams.first(7, purpose, len(draws))
+        places = np.full(draws.shape, 3, np.int32)
+        exact_noise.laplace_at(draws, places, streams.trials, 0, streams.key)
+    assert len(np.unique(drawn)) == drawn.size
 
 
 def test_uniform_draws_are_fine_and_never_reach_an_end() -> None:

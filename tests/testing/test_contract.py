@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import Distinguisher, Readable
@@ -27,6 +28,7 @@ from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import LaplaceNoise
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.testing.contract import (
     check_attack,
     check_defense,
@@ -35,7 +37,7 @@ from dpaudit.testing.contract import (
     check_saves,
     check_variants,
 )
-from dpaudit.testing.defenses import accepted_data, check_extremes
+from dpaudit.testing.defenses import accepted_data, check_extremes, check_independence, check_pairs
 
 RATINGS = generate(SyntheticParams(n_users=30, n_items=60, mean_per_user=25))
 MODEL = SgdFactors(1.0, dimensions=2, epochs=2)
@@ -125,6 +127,7 @@ class Broken(SgdFactors):
             "much": {"epsilon": 2 * self.epsilon},
             "fixed": {"epsilon": 0.5},
             "also": {"also": ("anyone",)},
+            "friend": {"also": ("friend",)},
         }
         return replace(claim, **changes.get(self.way, {})) if claim else claim
 
@@ -183,9 +186,10 @@ class Broken(SgdFactors):
         ("much", "claims more than its parameter"),
         ("fixed", "claims another ε"),
         ("also", "some of which are unknown"),
+        ("friend", "some of which are unknown"),
         ("unseeded", "different models"),
-        ("together", "depends on others"),
-        ("one", "different trials or seeds are the same"),
+        ("together", "models depend on other trials"),
+        ("one", "models of different trials or seeds are the same"),
         ("scale", "not on the scale"),
         ("subsets", "model of a subset"),
         ("public", "do not share what counts as public"),
@@ -223,10 +227,22 @@ def test_parameters_that_take_too_much_are_found() -> None:
         Without end.
         """
 
+    @parameters(frozen=True, config=STRICT)
+    class Whole(SgdFactors):
+        """Takes any number for a count.
+
+        Attributes:
+            count: how many.
+        """
+
+        count: Annotated[int, Field(ge=1, strict=False)] = 1
+
     with pytest.raises(AssertionError, match="number states no least value"):
         check_variants(Loose)
     with pytest.raises(AssertionError, match="accepts epsilon = '5'"):
         check_variants(Lax)
+    with pytest.raises(AssertionError, match="accepts count = '5'"):
+        check_variants(Whole)
 
 
 @parameters(frozen=True, config=STRICT)
@@ -241,6 +257,8 @@ class BrokenOnDemand(SlopeOne):
 
     def release_list(self, exact: Any, streams: Streams) -> ItemList:
         """What another stream or trial draws, or an item twice."""
+        if self.way == "shared":
+            streams = Streams.first(1, "x", len(streams))
         if self.way == "fresh":
             streams = Streams.first(int(np.random.default_rng().integers(2**31)), "x", len(streams))
         if self.way == "still":
@@ -249,6 +267,12 @@ class BrokenOnDemand(SlopeOne):
         if self.way == "twice":
             items[:, 0] = items[:, 1]
         return ItemList(items)
+
+    def release(self, exact: Any, streams: Streams, request: Any) -> Any:
+        """What the other data set shows."""
+        if self.way == "repeated":
+            streams = Streams.first(1, "x", len(streams))
+        return super().release(exact, streams, request)
 
     def noise_of_predictions(self, scale: Scale) -> LaplaceNoise:
         """The same for every ε."""
@@ -266,7 +290,7 @@ class BrokenOnDemand(SlopeOne):
     ("way", "words"),
     [
         ("fresh", "a seed gives different lists"),
-        ("still", "a list depends on other trials"),
+        ("still", "lists depend on other trials"),
         ("twice", "holds an item twice"),
         ("fixed", "not in proportion"),
         ("off", "exact_after is not exact"),
@@ -276,6 +300,33 @@ def test_a_defense_on_demand_that_breaks_it_is_found(way: str, words: str) -> No
     defense = BrokenOnDemand(1.0, way=way)
     with pytest.raises(AssertionError, match=words):
         check_defense(defense, accepted_data(defense))
+
+
+@pytest.mark.parametrize("way", ["shared", "repeated"])
+def test_noise_that_both_data_sets_share_is_found(way: str) -> None:
+    defense = BrokenOnDemand(1.0, way=way)
+    with pytest.raises(AssertionError, match="what is drawn in different trials is correlated"):
+        check_independence(defense, accepted_data(defense))
+
+
+@parameters(frozen=True, config=STRICT)
+class OneLaw(TopK):
+    """Has the same law of lists for every row.
+
+    Whatever is in it.
+    """
+
+    def law(self, exact: Any) -> Any:
+        """The law of a row of zeros."""
+        return super().law(replace(exact, scores=np.zeros_like(exact.scores)))
+
+
+def test_pairs_that_show_nothing_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AssertionError, match="has one law of lists"):
+        check_pairs(OneLaw(1.0), Scale())
+    monkeypatch.setattr("dpaudit.testing.defenses._VISIBLE", 10.0)
+    with pytest.raises(AssertionError, match="no pair changes what is shown by 10"):
+        check_pairs(SlopeOne(1.0), Scale())
 
 
 def test_a_view_of_another_type_and_a_score_of_its_own_mind_are_found() -> None:
