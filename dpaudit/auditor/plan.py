@@ -184,7 +184,9 @@ def _check_gate(table: str, gate: Gate, keys: Sequence[MetricKey]) -> None:
     keys = [key for key in keys if gate.about(key.picked_by, key.traits)]
     if not keys:
         needed = " or ".join(entry(gate.metric).sources)
-        raise ConfigError(f"{table}.metric = {gate.metric!r} is not measured: it needs {needed}")
+        broken = "".join(f"; {fault}" for fault in registry.broken("measures"))
+        said = f"{table}.metric = {gate.metric!r} is not measured: it needs {needed}{broken}"
+        raise ConfigError(said)
     for name, value in gate.where.items():
         known = list(dict.fromkeys(key.picked_by.get(name) for key in keys))
         if value not in known:

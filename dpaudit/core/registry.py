@@ -14,8 +14,9 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from pkgutil import resolve_name
-from traceback import walk_tb
+from traceback import format_tb
 from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
@@ -112,8 +113,8 @@ def _fault(group: Group, name: str, plugin: Any) -> str:
     # Records name a kind, and the kind of a measure decides where it runs.
     if group == "audits" and plugin.name != name:
         return f"has the name {plugin.name!r}, by which records know it"
-    if group == "measures" and not plugin.audit:
-        return "is of no kind of audit, which its attribute audit names"
+    if group == "measures" and plugin.audit not in names("audits"):
+        return f"is of no kind of audit: its attribute audit is {plugin.audit!r}"
     return ""
 
 
@@ -145,16 +146,50 @@ def _loaded(group: Group, path: tuple[str, ...]) -> tuple[Mapping[str, Any], Seq
 
 
 def plugin_of(error: BaseException) -> str:
-    """Name the plug-in of another package in whose code, or below it, an error was raised."""
-    others = {
-        point.module.partition(".")[0]: f"the plug-in {name!r} of dpaudit.{group} ({point.value})"
+    """Name the plug-in of another package in whose code, or below it, an error was raised.
+
+    A worker's error has its traceback as the text of its cause. Plug-ins may share a module:
+    then the package is named.
+    """
+    tracebacks = [*format_tb(error.__traceback__), str(error.__cause__)]
+    files = map(Path, reversed(re.findall(r'File "([^"]+)"', "".join(tracebacks))))
+    others = _others()
+    for file in files:
+        home = _package(file, {point.module.partition(".")[0] for _, point in others})
+        named = [
+            f"the plug-in {point.name!r} of dpaudit.{group} ({point.value})"
+            for group, point in others
+            if _source(point.module) == file
+        ]
+        if home:
+            return named[0] if len(named) == 1 else f"the package {home!r}, which has plug-ins"
+    return ""
+
+
+def _package(file: Path, names: Collection[str]) -> str:
+    """Return which imported package, or module, a source file belongs to; empty for none."""
+    for name in names:
+        source = _source(name)
+        inside = source and source.name == "__init__.py" and source.parent in file.parents
+        if inside or source == file:
+            return name
+    return ""
+
+
+def _source(module: str) -> Path | None:
+    """Return the source file of a module that is imported."""
+    source = getattr(sys.modules.get(module), "__file__", None)
+    return Path(source) if source else None
+
+
+def _others() -> list[tuple[Group, EntryPoint]]:
+    """Return the entry points of other packages."""
+    return [
+        (group, point)
         for group in get_args(Group)
-        for name, point in _found(group).items()
+        for point in _found(group).values()
         if not point.value.startswith(_OWN)
-    }
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame in frames]
-    return next((others[package] for package in reversed(packages) if package in others), "")
+    ]
 
 
 def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -> Any:

@@ -21,6 +21,8 @@ from dpaudit.core.messages import quoted
 from dpaudit.record.fields import Field
 from dpaudit.record.metric import NAME, Metric
 
+# What a field holds that no installed package describes.
+Scalar = str | int | float | bool
 # A metric's name. A record may have one that no installed package describes.
 MetricName = Annotated[str, StringConstraints(pattern=NAME)]
 
@@ -40,7 +42,9 @@ def entry(name: str, given: Iterable[str] = ()) -> Metric:
     known = table().get(name)
     if known:
         return known
-    fields = tuple(_fields(tuple(sys.path)).get(one, one) for one in given)
+    known_fields = _fields(tuple(sys.path))
+    plain = {name: Field(name, "", type=Scalar, place=f"{{{name}}}") for name in given}
+    fields = tuple({**plain, **known_fields}[name] for name in plain)
     words = "a metric of a package that is not installed"
     return Metric(name, words, "–", optional=fields, described=False)
 

@@ -81,7 +81,7 @@ def listed(
         ("measures", "x = scratch:math", "no subclass of dpaudit.auditor.measure.Measure, but a"),
         ("measures", "x = scratch:OTHER", "Measure, but a Metric"),
         ("measures", "x = scratch:Absent", "cannot be imported: AttributeError"),
-        ("measures", "x = scratch:Nowhere", "is of no kind of audit, which its attribute audit"),
+        ("measures", "x = scratch:Nowhere", "is of no kind of audit: its attribute audit is ''"),
         ("metrics", "x.y = scratch:math", "no object of dpaudit.record.metric.Metric, but a"),
         ("metrics", "x.y = scratch:Absent", "cannot be imported: AttributeError"),
     ],
@@ -120,7 +120,17 @@ FAILING = f"""{CODE}
 class Failing(Nowhere):
     audit = "on_demand"
 
+    def __init__(self, subject):
+        self.context = subject.context
+
     def run(self, model):
+        self.failing()
+        yield
+
+    def tasks(self, model):
+        self.context.tasks("x").map("x", self.failing, [1, 2], size=int)
+
+    def failing(self, *given):
         raise KeyError("nowhere")
 """
 MARKED = f"""{CODE}
@@ -138,10 +148,12 @@ KIND = Other()
 """
 
 
+@pytest.mark.cases("place", ["self.failing()", "self.tasks(model)"])
 def test_an_exception_of_a_plug_in_names_it_and_no_defect_of_dpaudit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    install(tmp_path, monkeypatch, FAILING, {"dpaudit.measures": "x = scratch:Failing"})
+    code = FAILING.replace("self.failing()", place)
+    install(tmp_path, monkeypatch, code, {"dpaudit.measures": "x = scratch:Failing"})
     (tmp_path / "audit.toml").write_text(CONFIG)
     arguments = ["run", str(tmp_path / "audit.toml"), "-o", str(tmp_path / "out")]
     done = CliRunner().invoke(main, arguments)
