@@ -11,8 +11,7 @@ from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.needed import Needed, times_needed
 from dpaudit.auditor.ruling import compare, limit_of
 from dpaudit.auditor.trainings import JudgedTrainings, Ruling, may_break
-from dpaudit.config.picked import picked_by
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, picked_by
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (

@@ -8,9 +8,7 @@ from typing import Any
 
 from dpaudit.auditor.gate import judge
 from dpaudit.auditor.trainings import JudgedTrainings
-from dpaudit.config.compatibility.gates import check_rated
-from dpaudit.config.picked import picked_by
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, check_rated, picked_by
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.registry import suggestion
 from dpaudit.data.ratings import Scale

@@ -12,8 +12,7 @@ from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.trainings import NEXT, JudgedTrainings, certified, threshold
 from dpaudit.bounds.frequentist.next_draw import draws_needed
 from dpaudit.bounds.planning import Game, trials_needed
-from dpaudit.config.compatibility.gates import rated
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, rated
 from dpaudit.core.errors import InputError
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family, Measurement, Outcome

@@ -24,7 +24,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import NamedTuple, Self
 
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
-from dpaudit.config.schema import Gate, Statement
+from dpaudit.config.gate import Gate, Statement
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Measurement, Outcome

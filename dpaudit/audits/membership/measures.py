@@ -61,8 +61,7 @@ from dpaudit.audits.membership.training import (
     measures,
 )
 from dpaudit.audits.models.subject import MemberModel, MemberPoint
-from dpaudit.config.compatibility.gates import rated
-from dpaudit.config.picked import picked_by
+from dpaudit.config.gate import picked_by, rated
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
 from dpaudit.record import result as records
