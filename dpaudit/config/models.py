@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from dpaudit.config.model import Model, as_list
-from dpaudit.config.schema import Audited, Config
+from dpaudit.config.schema import AuditedTable, Config
 from dpaudit.config.tables import Attack, Game, check_games, with_attack
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -57,7 +57,7 @@ class DataConfig(Config):
         return self.data
 
     @property
-    def audited(self) -> Sequence[Audited]:
+    def audited(self) -> Sequence[AuditedTable]:
         """The models."""
         return self.model
 

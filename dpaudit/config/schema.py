@@ -76,7 +76,7 @@ Waivers = Annotated[
 _MEASURED = 10_000
 
 
-class Audited(Protocol):
+class AuditedTable(Protocol):
     """A table that names what is audited."""
 
     @property
@@ -219,7 +219,7 @@ class Config(Table):
         return None
 
     @property
-    def audited(self) -> Sequence[Audited]:
+    def audited(self) -> Sequence[AuditedTable]:
         """The tables that name what is audited."""
         return ()
 
