@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.ruling import Needed, Ruling, Trainings, compare, limit_of
-from dpaudit.config.picked import picked_by
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, picked_by
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (

@@ -7,8 +7,7 @@ from datetime import date
 
 from dpaudit.auditor.gate import judge
 from dpaudit.auditor.ruling import Trainings
-from dpaudit.config.compatibility.gates import check_rated
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, check_rated
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.registry import suggestion

@@ -11,7 +11,8 @@ from dpaudit.auditor.context import Subject
 from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.measure import Measure
 from dpaudit.auditor.ruling import Trainings
-from dpaudit.config.schema import Audit, Config, Gate
+from dpaudit.config.gate import Gate
+from dpaudit.config.schema import Audit, Config
 from dpaudit.config.tables import Game
 from dpaudit.core import registry
 from dpaudit.record.metrics import entry

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from dpaudit.config.schema import Config, Statement
+from dpaudit.config.gate import Statement
+from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import entry, field_names, table
 from dpaudit.record.result import FindingRecord, Measurement, PairRecord, measured

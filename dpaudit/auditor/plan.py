@@ -13,8 +13,8 @@ from dpaudit.auditor.gate import identifier
 from dpaudit.auditor.judgement import check_ids
 from dpaudit.auditor.kind import AuditKind, kind_of
 from dpaudit.auditor.measure import NEXT, Measure, MetricKey, picked
-from dpaudit.config.compatibility.gates import rated
-from dpaudit.config.schema import Config, Gate
+from dpaudit.config.gate import Gate, rated
+from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.data.ratings import Ratings

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from dpaudit.auditor.games.controls import shows
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.core.rounding import at_least
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family, Measurement, Outcome, PointRecord

@@ -7,11 +7,9 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from dpaudit.config.compatibility.observers import check_games, with_attack
-from dpaudit.config.compatibility.plugins import check_budgets, check_defenses
 from dpaudit.config.model import Model, as_list
-from dpaudit.config.schema import Audited, Config
-from dpaudit.config.tables import Attack, Game
+from dpaudit.config.schema import AuditedTable, Config
+from dpaudit.config.tables import Attack, Game, check_games, with_attack
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.source import DataSource
@@ -34,7 +32,23 @@ class DataConfig(Config):
 
     @model_validator(mode="after")
     def _budgets(self) -> Self:
-        check_budgets(self.data.budgets is not None, self.data.path is not None, self.model)
+        """Refuse budgets of users that no model uses, and models that lack them."""
+        users = [
+            model.label
+            for model in self.model
+            if True in (model.params.get("budgets"), *model.grid.get("budgets", ()))
+        ]
+        given = self.data.budgets is not None
+        if given and not users:
+            raise ValueError(
+                "[data.budgets] is used by no model: set params.budgets = true of 'dpps-mf', or "
+                "remove it"
+            )
+        if users and self.data.path is not None and not given:
+            raise ValueError(
+                f"params.budgets = true of model {users[0]!r} needs the budget of each user: set "
+                "data.budgets, or remove it"
+            )
         return self
 
     @property
@@ -43,7 +57,7 @@ class DataConfig(Config):
         return self.data
 
     @property
-    def audited(self) -> Sequence[Audited]:
+    def audited(self) -> Sequence[AuditedTable]:
         """The models."""
         return self.model
 
@@ -68,12 +82,19 @@ class DataConfig(Config):
         return {plugin.__module__ for plugin in named}
 
     def check_plugins(self) -> None:
-        """Refuse unknown defenses and wrong parameters.
+        """Refuse unknown defenses, and parameters that these do not take.
 
         Raises:
             ConfigError: names the place and the remedy.
         """
-        check_defenses(self.model)
+        for index, model in enumerate(self.model):
+            if model.grid and not model.trains:
+                raise ConfigError(
+                    f"model.{index}.grid applies only to trained models: remove it, or give "
+                    "several [[model]] tables"
+                )
+            for epsilon in model.epsilon:  # every combination is checked
+                model.combinations(f"model.{index}", epsilon)
 
     def check_named(self) -> None:
         """Refuse a config that does not say what is audited: defaults are nobody's data and model.

@@ -7,39 +7,31 @@ of the kind that the tables name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
-    ValidationInfo,
     field_serializer,
-    field_validator,
     model_validator,
 )
 
 from dpaudit.bounds.outcomes import fresh_seed
 from dpaudit.config.card import Card
-from dpaudit.config.compatibility.gates import check_threshold
+from dpaudit.config.gate import Gate
 from dpaudit.config.model import DEFENSE, Table, as_list
 from dpaudit.config.origin import Origin
-from dpaudit.config.waivers import Waivers
 from dpaudit.core import registry
 from dpaudit.core.files import unwritable
-from dpaudit.core.messages import quoted, show
+from dpaudit.core.messages import show
+from dpaudit.data.ratings import Ratings
 from dpaudit.data.source import DataSource
-from dpaudit.record.metrics import entry, gateable, table
-
-if TYPE_CHECKING:
-    from dpaudit.data.ratings import Ratings
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+from dpaudit.record.waivers import Waiver
 
 
 class Audit(Table):
@@ -69,118 +61,22 @@ class Audit(Table):
     require_decision: bool = False
 
 
-def _listed(schema: dict[str, Any]) -> None:
-    """Name the metrics that a gate may use, with their meanings, for editors."""
-    able = [metric for metric in table().values() if metric.gateable]
-    schema["enum"] = [metric.name for metric in able]
-    schema["enumDescriptions"] = [metric.words for metric in able]
+def _once(waivers: Sequence[Waiver]) -> Sequence[Waiver]:
+    twice = [name for name, count in Counter(waiver.id for waiver in waivers).items() if count > 1]
+    if twice:
+        raise ValueError(f"two [[waiver]] have the id {twice[0]!r}: remove one")
+    return waivers
 
 
-def _keys(schema: dict[str, Any]) -> None:
-    """Name the keys by which a gate on some metric may pick, for editors."""
-    keys = dict.fromkeys(key for metric in table().values() for key in metric.where)
-    schema["propertyNames"] = {"enum": list(keys)}
-
-
-Where = Annotated[dict[str, float | str], Field(json_schema_extra=_keys)]
-# What a gate on numbers of trainings is about.
-Statement = Literal["next-training", "this-model", "average"]
-
-
-class Gate(Table):
-    """A threshold on a bound.
-
-    Attributes:
-        metric: one that may gate (`dpaudit list metrics`).
-        where: which points of the sweep the gate judges; a point must match all keys. Of what is
-            recovered of sensitive ratings, `basis` is the released model or the submissions unless
-            given.
-        max: the gate fails if the lower bound is above it, and passes if the upper bound is not;
-            for `epsilon` also `"claim"`.
-        min: the gate fails if the upper bound is below it, and passes if the lower bound is not.
-            A threshold that no value of the metric breaks, or none keeps, is refused.
-        of: what a gate on numbers of trainings is about (`next-training` unless given): whether the
-            next training by the same procedure on these data is within the threshold; `this-model`,
-            whether the judged trainings at hand are, on all their data and not on targets alone; or
-            `average`, whether the mean over all trainings is, which takes many of them.
-        detectable: a gate on `epsilon` passes only if, on some pair, the same game certifies that
-            a mutant breaks `max` whose noise is too small by at most this factor.
-    """
-
-    # `max = true` would be 1, and "0.1" is a word.
-    model_config = ConfigDict(strict=True)
-    metric: Annotated[str, AfterValidator(gateable), Field(json_schema_extra=_listed)]
-    where: Where = {}
-    max: Finite | Literal["claim"] | None = None
-    min: Finite | None = None
-    of: Statement | None = None
-    detectable: Annotated[float, Field(gt=1, le=1e6)] | None = None
-
-    @field_validator("where")
-    @classmethod
-    def _where(cls, where: dict[str, float | str], info: ValidationInfo) -> dict[str, float | str]:
-        """Refuse keys by which no number of the metric is picked."""
-        if "metric" in info.data:
-            metric = info.data["metric"]
-            known = entry(metric).where
-            foreign = [key for key in where if key not in known]
-            if foreign:
-                near = registry.suggestion(foreign[0], known)
-                raise ValueError(f"{quoted(foreign[0])} is no key of {metric}{near}")
-        return where
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.max is None) == (self.min is None):
-            raise ValueError("give exactly one of max and min")
-        if self.judged == "epsilon" and (self.min is not None or self.detectable is None):
-            raise ValueError(
-                f"a gate on {self.metric} needs max and detectable: a lower bound below the "
-                "threshold is no evidence unless the same game finds a mutant that breaks it"
-            )
-        if self.judged != "epsilon" and (self.max == "claim" or self.detectable is not None):
-            raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
-        bases, basis = entry(self.metric).bases, self.wanted.get("basis")
-        if bases and basis not in bases:
-            raise ValueError(f"where.basis = {basis!r} is none of {', '.join(bases)}: use one")
-        check_threshold(self)
-        return self
-
-    @property
-    def judged(self) -> str:
-        """Return the metric whose numbers it judges."""
-        return entry(self.metric).judged
-
-    @property
-    def wanted(self) -> dict[str, Any]:
-        """Return `where`, with what the metric picks unless it says otherwise."""
-        bases = entry(self.metric).bases
-        usual: dict[str, Any] = {"basis": bases[0]} if bases else {}
-        return {**usual, **self.where}
-
-    def about(self, number: Mapping[str, Any], traits: Collection[str]) -> bool:
-        """Whether it judges numbers of this metric and of models with these traits.
-
-        Args:
-            number: the number's `metric`, with its fields.
-            traits: the names of its model's traits.
-        """
-        metric = entry(self.metric)
-        fits = metric.judges is None or metric.judges(number)
-        return number["metric"] == metric.judged and metric.trait in {"", *traits} and fits
-
-    def picks(self, number: Mapping[str, Any], traits: Collection[str]) -> bool:
-        """Whether it judges a number with these fields; the arguments are as in `about`."""
-        return self.about(number, traits) and all(
-            number.get(key) == value for key, value in self.wanted.items()
-        )
-
+Waivers = Annotated[
+    list[Waiver], BeforeValidator(as_list), Field(max_length=500), AfterValidator(_once)
+]
 
 # The most numbers of a run, each with an interval: larger configs are mistakes, or hostile.
 _MEASURED = 10_000
 
 
-class Audited(Protocol):
+class AuditedTable(Protocol):
     """A table that names what is audited."""
 
     @property
@@ -323,7 +219,7 @@ class Config(Table):
         return None
 
     @property
-    def audited(self) -> Sequence[Audited]:
+    def audited(self) -> Sequence[AuditedTable]:
         """The tables that name what is audited."""
         return ()
 
@@ -467,7 +363,7 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
-class Policy(Table):
-    """Gates for a finished run."""
+class WaiverFile(Table):
+    """A file of waivers."""
 
-    gate: Annotated[list[Gate], BeforeValidator(as_list), Field(min_length=1, max_length=500)]
+    waiver: Waivers = []

@@ -7,7 +7,7 @@ old lower end. A number is worse or better only if all of this interval is on on
 
 The same model has other numbers on other targets, other data or other held-out interactions, to
 another attacker, and in other trainings. So two numbers are compared only if all that they are
-about is equal (`differences.apart`); others are not comparable, and shown beside each other.
+about is equal (`changes.apart`); others are not comparable, and shown beside each other.
 
 A certified ε is a lower bound and its interval has no upper end: it never shows that the true ε
 changed. Whether a claim is false is a verdict of each run, and a claim that is newly found to be
@@ -22,8 +22,16 @@ from typing import Any, Literal
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Probability
-from dpaudit.record.changes import DRIFTING, NumberChange, listed, number_change
-from dpaudit.record.differences import Difference, Part, apart, differences
+from dpaudit.record.changes import (
+    DRIFTING,
+    Difference,
+    NumberChange,
+    Part,
+    apart,
+    differences,
+    listed,
+    number_change,
+)
 from dpaudit.record.metrics import MetricName, entry
 from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictRecord
 

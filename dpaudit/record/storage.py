@@ -1,21 +1,33 @@
-"""The JSON record: the one file of a run from which every report is rendered."""
+"""The JSON record: the one file of a run from which every report is rendered.
+
+A record that is read is checked for consistency as a whole, beyond the validity of its parts.
+Reports and gates rely on these checks and do not repeat them.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.files import read_text
+from dpaudit.core.files import nested, read_text
 from dpaudit.core.messages import escaped
 from dpaudit.execution.store import NAME as STORE
-from dpaudit.record import consistency
+from dpaudit.record.bases import GAINS
+from dpaudit.record.metrics import entry, ordered
 from dpaudit.record.result import SCHEMA, AuditResult
+from dpaudit.record.verdicts import decided, verdicts, waivable
+from dpaudit.record.waivers import judged
 
 NAME = "record.json"
 _LARGEST = 12 * 2**20
+# Far deeper than any config, which has tables of tables of lists.
+_DEPTH = 20
 
 
 def render(result: AuditResult) -> str:
@@ -62,9 +74,9 @@ def load(path: Path) -> AuditResult:
         problem = error.errors()[0]
         place = ".".join(str(part) for part in problem["loc"])
         raise ConfigError(f"{path}: {place}: {problem['msg']}; run the audit again") from error
-    contradiction = consistency.problem(result)
-    if contradiction:
-        raise ConfigError(f"{path} contradicts itself ({contradiction}): run the audit again")
+    fault = contradiction(result)
+    if fault:
+        raise ConfigError(f"{path} contradicts itself ({fault}): run the audit again")
     return result
 
 
@@ -99,3 +111,125 @@ def _absent(path: Path) -> str:
             "'dpaudit run' again, which goes on after the finished tasks"
         )
     return f"{path} does not exist: name the folder that 'dpaudit run' wrote"
+
+
+def contradiction(result: AuditResult) -> str | None:
+    """Describe the first contradiction in a record; None if there is none."""
+    checks: tuple[Callable[[AuditResult], Iterable[str]], ...] = (
+        _gates,
+        _points,
+        _measurements,
+        _sides,
+        _verdicts,
+        _waivers,
+        _places,
+        _outcome,
+        _config,
+    )
+    return next((fault for check in checks for fault in check(result)), None)
+
+
+def _outcome(result: AuditResult) -> Iterator[str]:
+    expected = decided(
+        result.gates,
+        result.verdicts,
+        fail_on_false_claim=result.fail_on_false_claim,
+        waivers=result.waivers,
+    )
+    if result.outcome != expected:
+        yield f"outcome is {result.outcome!r}, but its gates and verdicts give {expected!r}"
+
+
+def _waivers(result: AuditResult) -> Iterator[str]:
+    needed = waivable(result.gates, result.verdicts)
+    for waiver in result.waivers:
+        [expected] = judged([waiver], needed, waiver.judged)
+        if waiver.state != expected.state:
+            yield f"the waiver of {waiver.id!r} is {waiver.state}, and should be {expected.state}"
+    waivers = [
+        waiver.model_dump(mode="json", exclude={"judged", "state"}) for waiver in result.waivers
+    ]
+    if result.config.get("waiver", []) != waivers:
+        yield "its waivers are not those of its config"
+
+
+def _verdicts(result: AuditResult) -> Iterator[str]:
+    expected = verdicts(result.models, result.points, result.measurements, result.findings)
+    if result.verdicts != expected:
+        yield "its verdicts are not those of its measurements"
+
+
+def _places(result: AuditResult) -> Iterator[str]:
+    known = {verdict.id for verdict in result.verdicts} | {gate.id for gate in result.gates}
+    yield from (
+        f"there is no claim or gate {name!r}" for name in result.origin if name not in known
+    )
+
+
+def _gates(result: AuditResult) -> Iterator[str]:
+    asked = result.config.get("gate", [])
+    if not isinstance(asked, list) or len(asked) != len(result.gates):
+        yield f"it has {len(result.gates)} gates, and its config has a different number"
+
+
+def _points(result: AuditResult) -> Iterator[str]:
+    labels = [model.label for model in result.models]
+    yield from (f"two models have the label {label!r}" for label in _twice(labels))
+    points = [(point.model, point.epsilon) for point in result.points]
+    yield from (f"model {model!r} has ε = {at:g} twice" for model, at in _twice(points))
+    named = {point.model for point in result.points} | {pair.model for pair in result.pairs}
+    yield from (f"there is no model {label!r}" for label in sorted(named - set(labels)))
+
+
+def _measurements(result: AuditResult) -> Iterator[str]:
+    points = {(point.model, point.epsilon) for point in result.points}
+    for measurement in result.measurements:
+        what = f"{measurement.metric} of {measurement.model!r}"
+        if (measurement.model, measurement.epsilon) not in points:
+            yield f"{what} is at ε = {measurement.epsilon:g}, which is not in the sweep"
+        metric = entry(measurement.metric)
+        is_share = metric.unit == "share" and metric.gateable and measurement.basis not in GAINS
+        if is_share and not 0 <= measurement.estimate.value <= 1:
+            yield f"{what} is {measurement.estimate.value:g}, which is not in [0, 1]"
+    yield from (
+        f"{key[0]} of {key[1]!r} at ε = {key[2]:g} is recorded twice"
+        for key in _twice(measurement.key for measurement in result.measurements)
+    )
+
+
+def _sides(result: AuditResult) -> Iterator[str]:
+    """Yield models whose points do not all have the same attacks or the same games.
+
+    Points that lack them because of a finding, as trainings diverged, do not count.
+    """
+    for metric, name in (
+        (metric.name, metric.by)
+        for metric in ordered(measurement.metric for measurement in result.measurements)
+        if metric.by
+    ):
+        at: dict[str, dict[float, set[Any]]] = {}
+        for point in result.points:
+            key = (metric, point.model, point.epsilon)
+            if not any(finding.lacks(*key) for finding in result.findings):
+                at.setdefault(point.model, {})[point.epsilon] = set()
+        for measurement in result.measurements:
+            if measurement.metric == metric and measurement.epsilon in at.get(
+                measurement.model, {}
+            ):
+                at[measurement.model][measurement.epsilon].add(measurement.fields.get(name))
+        for model, by_epsilon in at.items():
+            if len({frozenset(names) for names in by_epsilon.values()}) > 1:
+                yield f"model {model!r} does not have the same {name}s at every ε"
+
+
+def _config(result: AuditResult) -> Iterator[str]:
+    parts = (result.config, result.attacks, result.sybil_attacks)
+    models = [model.params for model in result.models]
+    chosen = [point.chosen for point in result.points]
+    if any(nested(part, _DEPTH) for part in (*parts, *models, *chosen)):
+        yield f"its settings are nested more than {_DEPTH} deep"
+
+
+def _twice(keys: Iterable[Any]) -> list[Any]:
+    """Return the keys that occur more than once."""
+    return [key for key, count in Counter(keys).items() if count > 1]

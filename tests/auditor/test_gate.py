@@ -9,7 +9,7 @@ from dpaudit.auditor.games.controls import Bar
 from dpaudit.auditor.gate import bars, identifier, judge, rule
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.audits.membership.trainings import JudgedTrainings
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import entry

@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 
 from dpaudit.auditor.judgement import check_ids, judge_run
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.core.errors import ConfigError
-from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
+from dpaudit.record.storage import contradiction
 from dpaudit.record.waivers import Waiver
 
 LAST = date(2027, 1, 31)
@@ -32,8 +32,8 @@ def test_what_is_judged_anew_is_a_consistent_record(result: AuditResult) -> None
     rejudged = judge_run(result, LAST, gates=gates, waivers=[waiver("gate/utility.overlap/min")])
     assert [gate.outcome for gate in rejudged.gates] == ["pass", "inconclusive"]
     assert rejudged.outcome == "go"
-    assert problem(rejudged) is None
-    assert problem(judge_run(rejudged, LATER)) is None
+    assert contradiction(rejudged) is None
+    assert contradiction(judge_run(rejudged, LATER)) is None
 
 
 def test_an_unknown_id_is_refused_with_one_that_is_close() -> None:

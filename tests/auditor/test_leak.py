@@ -14,8 +14,8 @@ from dpaudit.auditor.run import run_audit
 from dpaudit.bounds.frequentist.roc_limits import best_advantage
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.record.storage import contradiction
 from dpaudit.record.values import Census
 
 GATE = {"metric": "leak", "max": 0.5}
@@ -137,7 +137,7 @@ def test_every_game_has_an_advantage_and_every_point_a_leak(
     audit: tuple[Config, AuditResult],
 ) -> None:
     _, record = audit
-    assert problem(record) is None
+    assert contradiction(record) is None
     advantages, leak = of(record, "attack.advantage"), of(record, "leak")
     assert set(advantages) == set(of(record, "epsilon"))
     assert set(leak) == {(point.model, point.epsilon, None) for point in record.points}

@@ -31,8 +31,8 @@ from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
-from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
+from dpaudit.record.storage import contradiction
 from dpaudit.reports.render import console, html, markdown
 
 DATA: dict[str, Any] = {
@@ -62,7 +62,7 @@ def pages(result: AuditResult) -> Iterator[str]:
 
 def check(result: AuditResult, *said: str) -> None:
     """Check that the record holds together, and that every report says what diverged."""
-    assert problem(result) is None
+    assert contradiction(result) is None
     again = AuditResult.model_validate_json(result.model_dump_json())
     assert again.model_dump_json() == result.model_dump_json()
     for page in pages(result):

@@ -12,8 +12,9 @@ from dpaudit.auditor.plan import Plan
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config import load as config_file
-from dpaudit.config.options import Option
-from dpaudit.config.schema import Config, Gate
+from dpaudit.config.gate import Gate
+from dpaudit.config.load import Option
+from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 
 SMALL = """

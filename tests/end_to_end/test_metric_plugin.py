@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from scratch_package import install  # type: ignore[import-not-found]
 
 from dpaudit.cli import main
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metric import Column, Metric
 from dpaudit.record.metrics import entry, table

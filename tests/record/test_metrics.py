@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from dpaudit.auditor.plan import Plan
 from dpaudit.cli import main
-from dpaudit.config.schema import Config, Gate
+from dpaudit.config.gate import Gate
+from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import faults, table
 from dpaudit.record.result import Measurement, measured

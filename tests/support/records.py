@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.config.picked import picked_by
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, picked_by
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import table as metrics_table
 from dpaudit.record.result import (

@@ -6,15 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from dpaudit.core import rounding
-from dpaudit.record.bases import (
-    ABSENT,
-    ANSWERS,
-    BEYOND_ABSENT,
-    BEYOND_GUESS,
-    BEYOND_HISTORY,
-    GUESS,
-    HISTORY,
-)
+from dpaudit.record import bases
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Chart, Look
@@ -88,9 +80,9 @@ class AttributeSections(Sections):
         if measurement.metric != "attributes.advantage":
             return None
         over = {
-            BEYOND_ABSENT: "the model without the user",
-            BEYOND_HISTORY: "the raw history",
-            BEYOND_GUESS: "a guess",
+            bases.BEYOND_ABSENT: "the model without the user",
+            bases.BEYOND_HISTORY: "the raw history",
+            bases.BEYOND_GUESS: "a guess",
         }[measurement.basis or ""]
         attacker = f"{_seen(measurement)}, for {measurement.attribute}"
         clause = f"guesses of {measurement.attribute} are right beyond those by {over}"
@@ -133,7 +125,7 @@ class AttributeSections(Sections):
 
     def _advantages(self) -> list[Measurement]:
         measured = digest.of(self.result, "attributes.advantage")
-        return [one for one in measured if one.basis == BEYOND_ABSENT]
+        return [one for one in measured if one.basis == bases.BEYOND_ABSENT]
 
     def _like(self, one: Measurement, metric: str, basis: str) -> Measurement | None:
         """Return the number of the same attribute from the same sight, or from none."""
@@ -162,15 +154,15 @@ class AttributeSections(Sections):
             f"attributes.{name}" for name in ("auc", "accuracy", "advantage")
         )
         numbers = [
-            ("AUC", self._interval, auc, ANSWERS),
-            ("AUC without the user", self._value, auc, ABSENT),
-            ("AUC of raw history", self._value, auc, HISTORY),
-            ("advantage", self._interval, advantage, BEYOND_ABSENT),
-            ("over a guess", self._value, advantage, BEYOND_GUESS),
-            ("over raw history", self._value, advantage, BEYOND_HISTORY),
-            ("accuracy", self._value, accuracy, ANSWERS),
-            ("of raw history", self._value, accuracy, HISTORY),
-            ("of largest class", self._value, accuracy, GUESS),
+            ("AUC", self._interval, auc, bases.ANSWERS),
+            ("AUC without the user", self._value, auc, bases.ABSENT),
+            ("AUC of raw history", self._value, auc, bases.HISTORY),
+            ("advantage", self._interval, advantage, bases.BEYOND_ABSENT),
+            ("over a guess", self._value, advantage, bases.BEYOND_GUESS),
+            ("over raw history", self._value, advantage, bases.BEYOND_HISTORY),
+            ("accuracy", self._value, accuracy, bases.ANSWERS),
+            ("of raw history", self._value, accuracy, bases.HISTORY),
+            ("of largest class", self._value, accuracy, bases.GUESS),
         ]
         cells = [
             [
@@ -190,9 +182,9 @@ class AttributeSections(Sections):
         at = f"At ε = {words.epsilon(one.epsilon)}, from" if self._swept(one) else "From"
         return (
             f"{at} the {_seen(one)}, {one.attribute} is guessed with AUC "
-            f"{self._value(one, auc, ANSWERS, 2)}; from the raw history "
-            f"{self._value(one, auc, HISTORY, 2)}; from a model without the user "
-            f"{self._value(one, auc, ABSENT, 2)}."
+            f"{self._value(one, auc, bases.ANSWERS, 2)}; from the raw history "
+            f"{self._value(one, auc, bases.HISTORY, 2)}; from a model without the user "
+            f"{self._value(one, auc, bases.ABSENT, 2)}."
         )
 
     def _swept(self, one: Measurement) -> bool:

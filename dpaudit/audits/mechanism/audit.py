@@ -186,32 +186,30 @@ def audit_pairs(
     calls = Calls(
         mechanism, batched, settled(seed), fresh_process, score == "learned", executor
     ).on_workers(pairs[0])
-    game = OutputBound(calls, score, delta, confidence)
-    best = _best_pair(game, pairs, search, trials)
-    pair, progress = pairs[best], calls.progress
-    progress.stage("certificate")
-    bettor = None
+    best = _best_pair(calls, score, pairs, search, trials)
+    calls.progress.stage("certificate")
+    # Bets spend a part of the error probability.
+    level = alpha * (1 - SHARE) if stop else alpha
+    game = OutputBound(calls, score, pairs[best], trials, delta, level, confidence, claim)
+    bettor = finds = None
     if stop and claim is not None:
         bettor = game.bettor(claim, SHARE * alpha, log_odds=log_ratio is not None)
-        alpha *= 1 - SHARE
-    finds = None
     if claim is not None:
-        finds = detectable_epsilon(claim, game.sizes(trials)[1], alpha, delta=delta)
-    first = game.run(pair, "certificate", trials, alpha, bettor)
-    first = game.lengthened(first, pair, trials)
+        finds = detectable_epsilon(claim, game.sizes(trials)[1], level, delta=delta)
+    first = game.lengthened(game.run(bettor))
     if first.epsilon.lower > 0:
-        progress.stage("repetition in fresh processes")
-    certificate, repetition = repeated(game, first, pair, alpha, claim)
+        calls.progress.stage("repetition in fresh processes")
+    certificate, repetition = repeated(game, first)
     held: tuple[str, ...] = ()
     if repetition is None and not first.noiseless and certificate.epsilon.lower > (claim or 0.0):
         held = tuple(calls.may_be_noise(constant=True))
-    planted = PlantedGame(game, pair, trials, alpha, claim, first, certificate)
+    planted = PlantedGame(game, first, certificate)
     limits = () if claim is None or detectable is None else (Bar(claim, detectable),)
     control = reported(certify(planted, limits).controls)
     likelihood = None
     if log_ratio is not None and not first.early:
         likelihood = likelihood_epsilon(
-            certificate.scores[certificate.trials.present], delta=delta, alpha=alpha
+            certificate.scores[certificate.trials.present], delta=delta, alpha=level
         )
     return BlackBoxAudit(
         epsilon=certificate.epsilon,
@@ -261,7 +259,7 @@ class BlackBoxAudit:
         unread: what the learned score does not read in the outputs, in words.
         stopped: where it ended early; the bound then holds at any time. Else None.
         finds: the least true ε above the claim that all trials find with 95 % power, as forecast
-            for Laplace noise, see `bounds.power.power.detectable_epsilon`; infinite if they find
+            for Laplace noise, see `bounds.power.detectable_epsilon`; infinite if they find
             none, None without a claim.
         held: the names of values from when the mechanism was made that count as settings, where
             more than the claim is certified: were one of them noise, it would hold for this noise.
@@ -417,19 +415,22 @@ def _given_score(
 
 
 def _best_pair(
-    game: OutputBound, pairs: Sequence[tuple[Any, Any]], search: int, trials: int
+    calls: Calls,
+    score: Score | Literal["learned"],
+    pairs: Sequence[tuple[Any, Any]],
+    search: int,
+    trials: int,
 ) -> int:
     """Return the index of the most informative pair."""
-    calls, progress = game.calls, game.calls.progress
 
     def drawn(index: int, turn: int, count: int) -> tuple[Any, Any]:
-        progress.expect(2 * count)
+        calls.progress.expect(2 * count)
         outputs = calls.run(pairs[index], f"search/{turn}/{index}", 2 * count, _SEARCH_CALLS)
         return outputs.of(False), outputs.of(True)
 
     if len(pairs) > 1:
-        progress.stage("search for the most informative pair")
-    given = None if game.score == "learned" else game.score
+        calls.progress.stage("search for the most informative pair")
+    given = None if score == "learned" else score
     return most_informative(drawn, len(pairs), search, trials, calls.seed % 2**32, given)
 
 

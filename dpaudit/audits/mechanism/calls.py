@@ -78,7 +78,7 @@ class OutputTrials:
         return [self.outputs[i] for i in np.flatnonzero(chosen)]
 
 
-class Plan(NamedTuple):
+class CallPlan(NamedTuple):
     """Which calls make which outputs.
 
     Attributes:
@@ -177,7 +177,7 @@ class Calls:
         for end in ends:
             start = len(answers)
             answers += self._answers(caller, plan.block.at(start, end - start))
-            begun = Plan(plan.block.at(0, end), plan.present[:end], plan.calls[:end])
+            begun = CallPlan(plan.block.at(0, end), plan.present[:end], plan.calls[:end])
             yield self._trials(purpose, begun, answers)
 
     def fresh(
@@ -243,13 +243,13 @@ class Calls:
             raise InputError(f"a fresh process cannot read what the mechanism keeps ({names})")
         return list(names)
 
-    def _plan(self, purpose: str, count: int, most: int) -> Plan:
+    def _plan(self, purpose: str, count: int, most: int) -> CallPlan:
         coins = generator(self.seed, f"{purpose}/coins")
         present = coins.random(count) < 0.5
         size = -(-count // most) if self.batched else 1
         if size == 1:
             sizes = np.ones(count if self.batched else 0, np.int64)
-            return Plan(Block(0, present, sizes), present, np.arange(count))
+            return CallPlan(Block(0, present, sizes), present, np.arange(count))
         return _in_blocks(present, 2 * size, coins)
 
     def _caller(self, pair: tuple[Any, Any], purpose: str) -> Caller:
@@ -285,7 +285,7 @@ class Calls:
                 "it at the top of a module, without locks and open files"
             )
 
-    def _trials(self, purpose: str, plan: Plan, answers: list[Any]) -> OutputTrials:
+    def _trials(self, purpose: str, plan: CallPlan, answers: list[Any]) -> OutputTrials:
         if not self.batched:
             outputs = as_batch(answers) if self.exact else alike(answers)
             return OutputTrials(outputs, plan.present, plan.calls, purpose)
@@ -304,7 +304,7 @@ class Calls:
         return batch_of(_checked(answer, count)) if self.batched else [answer]
 
 
-def _in_blocks(present: NDArray[np.bool_], size: int, coins: np.random.Generator) -> Plan:
+def _in_blocks(present: NDArray[np.bool_], size: int, coins: np.random.Generator) -> CallPlan:
     """Plan one call per data set and block, in random order, as large as its coins ask for."""
     calls = np.empty(len(present), np.int64)
     wanted: list[tuple[bool, int]] = []
@@ -316,7 +316,7 @@ def _in_blocks(present: NDArray[np.bool_], size: int, coins: np.random.Generator
                 calls[places] = len(wanted)
                 wanted.append((dataset, len(places)))
     datasets = np.array([dataset for dataset, _ in wanted])
-    return Plan(Block(0, datasets, np.array([count for _, count in wanted])), present, calls)
+    return CallPlan(Block(0, datasets, np.array([count for _, count in wanted])), present, calls)
 
 
 def _same_outputs(outputs: Any, places: NDArray[np.int64], answers: Any) -> bool:

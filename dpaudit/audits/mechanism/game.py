@@ -49,14 +49,22 @@ class OutputBound:
     Attributes:
         calls: the caller of the mechanism.
         score: a function, or "learned".
+        pair: the data sets D and D'.
+        trials: the number of outputs.
         delta: the δ of the bound.
+        alpha: the level of the bound.
         confidence: the confidence to state.
+        claim: the claimed ε; None claims nothing.
     """
 
     calls: Calls
     score: Score | Literal["learned"]
+    pair: tuple[Any, Any]
+    trials: int
     delta: float
+    alpha: float
     confidence: float
+    claim: float | None
 
     def sizes(self, trials: int) -> tuple[int, int]:
         """Split the trials into the numbers that train and that certify."""
@@ -79,85 +87,70 @@ class OutputBound:
             self.calls.seed,
         )
 
-    def run(
-        self,
-        pair: tuple[Any, Any],
-        purpose: str,
-        trials: int,
-        alpha: float,
-        bettor: Bettor | None = None,
-    ) -> OutputCertificate:
+    def run(self, bettor: Bettor | None = None) -> OutputCertificate:
         """Draw outputs on both data sets, and certify.
 
         Args:
-            pair: the data sets D and D'.
-            purpose: names the streams.
-            trials: the number of outputs.
-            alpha: the level of the bound.
             bettor: bets on the outputs, and ends the game once it refutes the claim. Where calls
                 make several outputs, it has some at the beginning that are made one a call.
         """
+        trials = self.trials
         # Some calls for so many outputs make more than one.
         if bettor is not None and self.calls.batched and trials > MOST:
-            bettor.watch(self.calls.growing(pair, f"{purpose}/first", block_ends(_FIRST)))
+            bettor.watch(self.calls.growing(self.pair, "certificate/first", block_ends(_FIRST)))
             if bettor.certificate:
                 return bettor.certificate
             trials, bettor = trials - _FIRST, None
         train, test = self.sizes(trials)
-        learning = self._drawn(pair, f"{purpose}/train", train, bettor) if train else None
+        learning = self._drawn("certificate/train", train, bettor) if train else None
         if bettor and bettor.certificate:
             return bettor.certificate
         scorer = self.scorer(learning, test)
-        judged = self._drawn(pair, f"{purpose}/test", test, bettor, scorer)
+        judged = self._drawn("certificate/test", test, bettor, scorer)
         if bettor and bettor.certificate:
             return bettor.certificate
         if all(isinstance(output, Raised) for output in judged.outputs):
             raise failed(str(judged.outputs[0]))
-        return self.judge(scorer, judged, alpha)
+        return self.judge(scorer, judged)
 
-    def lengthened(
-        self, certificate: OutputCertificate, pair: tuple[Any, Any], trials: int
-    ) -> OutputCertificate:
+    def lengthened(self, certificate: OutputCertificate) -> OutputCertificate:
         """Return a certificate with as many outputs as it takes to call them constant.
 
         An early end may have few outputs, which are all equal although some noise is rare.
 
         Args:
-            certificate: what a game certifies.
-            pair: the data sets D and D'.
-            trials: the most outputs of the game.
+            certificate: what the game certifies.
         """
         if not (certificate.early and certificate.noiseless):
             return certificate
-        count = min(_CONSTANT, trials)
+        count = min(_CONSTANT, self.trials)
         self.calls.progress.expect(count)
-        more = self.calls.run(pair, "certificate/constant", count)
+        more = self.calls.run(self.pair, "certificate/constant", count)
         scores = scored(certificate.scorer.score, more.outputs)
         return replace(certificate, trials=more, scores=scores)
 
     def _drawn(
         self,
-        pair: tuple[Any, Any],
         stream: str,
         count: int,
         bettor: Bettor | None,
         scorer: Scorer | None = None,
     ) -> OutputTrials:
         if bettor is None:
-            return self.calls.run(pair, stream, count, MOST)
-        return bettor.watch(self.calls.growing(pair, stream, block_ends(count)), scorer)
+            return self.calls.run(self.pair, stream, count, MOST)
+        return bettor.watch(self.calls.growing(self.pair, stream, block_ends(count)), scorer)
 
-    def certify(self, train: OutputTrials, test: OutputTrials, alpha: float) -> OutputCertificate:
+    def certify(self, train: OutputTrials, test: OutputTrials) -> OutputCertificate:
         """Certify on `test`, with a score learned on `train` unless one is given."""
-        return self.judge(self.scorer(train, len(test)), test, alpha)
+        return self.judge(self.scorer(train, len(test)), test)
 
-    def judge(self, scorer: Scorer, test: OutputTrials, alpha: float) -> OutputCertificate:
+    def judge(self, scorer: Scorer, test: OutputTrials) -> OutputCertificate:
         """Certify on `test`, which the score must not have seen."""
         scores = scored(scorer.score, test.outputs)
         _check_independent(test, scores)
         # Rare events and the score share the level; the larger bound holds.
         guesses = scorer.guesses(test.outputs) if scorer.guesses else None
-        level = alpha if guesses is None else alpha / 2
+        level = self.alpha if guesses is None else self.alpha / 2
         sides = GameScores(
             scores[~test.present],
             scores[test.present],

@@ -253,26 +253,18 @@ class PlantedGame:
 
     Attributes:
         game: the game.
-        pair: the data sets D and D'.
-        trials: the number of outputs of the game.
-        alpha: the level of its bound.
-        claim: the claimed ε; None claims nothing.
         first: what the calls of one process certify.
         certificate: what fresh processes repeat of it.
     """
 
     game: OutputBound
-    pair: tuple[Any, Any]
-    trials: int
-    alpha: float
-    claim: float | None
     first: OutputCertificate
     certificate: OutputCertificate
 
     @property
     def doubtful(self) -> bool:
         """Whether one process breaks the claim, and fresh processes do not repeat that."""
-        claim, certified = self.claim, self.certificate.epsilon.lower
+        claim, certified = self.game.claim, self.certificate.epsilon.lower
         return claim is not None and certified <= claim < self.first.epsilon.lower
 
     def run(self) -> certifying.Certificate[OutputTrials]:
@@ -295,17 +287,17 @@ class PlantedGame:
             return unrepeated(broken, certified, rung)
 
         def certified_of(train: OutputTrials, test: OutputTrials) -> float:
-            return game.certify(train, test, self.alpha).epsilon.lower
+            return game.certify(train, test).epsilon.lower
 
         def on_d(count: int) -> Any:
             calls.progress.expect(count)
-            return calls.run((self.pair[0], self.pair[0]), "control", count).outputs
+            return calls.run((game.pair[0], game.pair[0]), "control", count).outputs
 
         calls.progress.stage("positive control")
         return positive_control(
             on_d,
             certified_of,
-            Violation(bar.limit, rung, game.sizes(self.trials), self.alpha, game.delta),
+            Violation(bar.limit, rung, game.sizes(game.trials), game.alpha, game.delta),
             generator(calls.seed, "planted"),
             score=None if game.score == "learned" else game.score,
             unread=self.certificate.scorer.unread,

@@ -19,7 +19,6 @@ repeated:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from dpaudit.audits.mechanism.certificate import OutputCertificate
 from dpaudit.audits.mechanism.game import OutputBound
@@ -42,25 +41,18 @@ _MORE = "outputs depend on more than the data and rng"
 
 
 def repeated(
-    game: OutputBound,
-    certificate: OutputCertificate,
-    pair: tuple[Any, Any],
-    alpha: float,
-    claim: float | None,
+    game: OutputBound, certificate: OutputCertificate
 ) -> tuple[OutputCertificate, str | None]:
     """Return the certificate that may be believed, and a sentence if it is not the given one.
 
     Args:
-        game: the game.
+        game: the game, whose claim decides how many calls count the event again.
         certificate: what the calls of one process certify.
-        pair: the data sets D and D'.
-        alpha: the level of the bound.
-        claim: the claimed ε, which decides how many calls count the event again.
     """
     bound = certificate.epsilon.lower
     if bound <= 0:
         return certificate, None
-    calls = game.calls
+    calls, pair, claim = game.calls, game.pair, game.claim
     try:
         kept = calls.may_be_noise(constant=certificate.noiseless)
         if kept:
@@ -72,11 +64,11 @@ def repeated(
             return certificate, None
         # A bound of bets lies little above the claim; their event shows more.
         event_bound = certificate.event.epsilon(game.delta, _DOUBT) if certificate.early else 0.0
-        count = _sufficient(max(bound, event_bound), claim, alpha, game.delta)
+        count = _sufficient(max(bound, event_bound), claim, game.alpha, game.delta)
         # Few seeds of hashes first, which is faster; then each call with its own.
         for own_hash in (False, True):
             trials = calls.fresh(pair, f"repetition/{own_hash}", count, own_hash=own_hash)
-            alone = game.judge(certificate.scorer, trials, alpha)
+            alone = game.judge(certificate.scorer, trials)
             if alone.epsilon.lower <= 0:
                 break
     except InputError as error:

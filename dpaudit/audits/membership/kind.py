@@ -12,7 +12,8 @@ from dpaudit.auditor.ruling import Trainings
 from dpaudit.audits.deletion.subject import compared
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.trainings import default_calibrating, judged_trainings
-from dpaudit.config.schema import Config, Gate
+from dpaudit.config.gate import Gate
+from dpaudit.config.schema import Config
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 

@@ -23,36 +23,11 @@ from dpaudit.auditor.measure import (
 )
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.top_lists import most_popular, ndcg
+from dpaudit.audits.membership import decisions, probes
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.decisions import (
-    Look,
-    left_for_next,
-    next_keys,
-    own_intervals,
-    planned,
-    stopped,
-    train,
-)
 from dpaudit.audits.membership.design import batches
 from dpaudit.audits.membership.inference import Inference, bound_key, keys, numbers, range_of
-from dpaudit.audits.membership.probes import (
-    ALONE,
-    HIDES_SEEN,
-    SAVED,
-    Baseline,
-    hides_seen,
-    is_probed,
-    keeps_seen,
-    left_open,
-    level_of,
-    noticed,
-    of_data,
-    of_other_trainings,
-    probes,
-    rates_left_out,
-    unmoved_by_data,
-)
 from dpaudit.audits.membership.subject import MemberModels
 from dpaudit.audits.membership.training import (
     BESIDE,
@@ -68,8 +43,7 @@ from dpaudit.audits.membership.training import (
 )
 from dpaudit.audits.membership.trainings import certified as surely_fails
 from dpaudit.audits.models.subject import MemberModel, MemberPoint
-from dpaudit.config.compatibility.gates import rated
-from dpaudit.config.picked import picked_by
+from dpaudit.config.gate import picked_by, rated
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
 from dpaudit.record import result as records
@@ -112,9 +86,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             or self.table.calibrating_trainings
         }
         config, family = self.context.config, self.context.family
-        self.left, self.most_left = max(left_for_next(config, family), _NONE), 1 - family.confidence
-        self.next_keys, self.own_intervals = next_keys(config), max(1, own_intervals(config))
-        self.blind_level = level_of(len(list(points(config))), len(self.table.units))
+        self.left = max(decisions.left_for_next(config, family), _NONE)
+        self.most_left = 1 - family.confidence
+        self.next_keys = decisions.next_keys(config)
+        self.own_intervals = max(1, decisions.own_intervals(config))
+        self.blind_level = probes.level_of(len(list(points(config))), len(self.table.units))
 
     @classmethod
     def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
@@ -165,22 +141,27 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         )
         blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
-        probing = tuple(probes(training)) if is_probed(point, self.table.trainings) else ()
-        decides = partial(self._decides, model, point, blocks)
-        trained = train(training, executor, self._looks(point, training), probing, decides)
+        is_probed = probes.is_probed(point, self.table.trainings)
+        trained = decisions.train(
+            training,
+            executor,
+            self._looks(point, training),
+            tuple(probes.tasks_of(training)) if is_probed else (),
+            partial(self._decides, model, point, blocks),
+        )
         rows, look, answered = trained.rows, trained.look, trained.probed
         if model.saves is not None:
             modelled = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
             model.saved.update(
                 {training.saved(i).name: training.digest(i, rows[i]) for i in modelled}
             )
-            yield SAVED.of(model.label)
+            yield probes.SAVED.of(model.label)
         if not len(look.parts.calibrating):
-            yield ALONE.of(model.label)
+            yield probes.ALONE.of(model.label)
         if not look.last:
-            yield stopped(look, self.table.trainings, model.label, point.epsilon)
-        noted = noticed(answered) if look.last else ()
-        for finding in (*noted, *rates_left_out(self.table)):
+            yield decisions.stopped(look, self.table.trainings, model.label, point.epsilon)
+        noted = probes.noticed(answered) if look.last else ()
+        for finding in (*noted, *probes.rates_left_out(self.table)):
             yield finding.of(model.label)
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
         yield from diverged(lost, len(look.trainings), "membership", model.label, point.epsilon)
@@ -189,13 +170,13 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             return
         took = np.array([part[TOOK][0] for part in parts])
         executor.clock.forgot(model.label, took[np.isfinite(took).all(1)])
-        unmoved = unmoved_by_data(answered[0]) if answered else []
+        unmoved = probes.unmoved_by_data(answered[0]) if answered else []
         blind = MetricKey("membership.blind", model.label, point.epsilon)
         # What trainings show decides the look.
         blind_level = self.blind_level / look.looks
         for unit in self.table.units:
             present = self.design.present(self.table.trainings, unit)[look.trainings]
-            for baseline in of_data(self.design, unit, present, blind_level):
+            for baseline in probes.of_data(self.design, unit, present, blind_level):
                 yield from _blind(baseline, blind.changed(unit=unit))
         late = {
             unit: batches(self.design, point.trainable, unit, look.parts.judged.tolist())
@@ -206,21 +187,23 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             scored = "scores" in {seen for _, seen in blocks}
             # A model that has forgotten shows the same whatever the coins were.
             coins = trials.present & (not point.traits)
-            for finding in left_open(unanswered, marks, coins, observer, scored, unmoved):
+            for finding in probes.left_open(unanswered, marks, coins, observer, scored, unmoved):
                 yield finding.of(model.label)
             if observer not in model.observers:
                 continue
             ended = trials.of(trials.ended)
-            view = UNFILTERED if observer == "own-list" and keeps_seen(ended) else None
+            view = UNFILTERED if observer == "own-list" and probes.keeps_seen(ended) else None
             self.context.progress.stage(f"{stage}: attacks by {observer} ({unit})")
             inference = self._inference(trials, look, model, point, unit, observer)
             yield from inference.measurements(view, point.claim, late[unit])
-            other = of_other_trainings(trials.of(look.trainings), unit, observer, blind_level)
+            other = probes.of_other_trainings(
+                trials.of(look.trainings), unit, observer, blind_level
+            )
             # The level is shared by those who see a model, and a witness sees what they see.
             if other and observer != WITNESS:
                 yield from _blind(other, blind.changed(unit=unit, observer=observer))
-            if (unit, observer) == ("interaction", "own-list") and hides_seen(ended):
-                yield HIDES_SEEN.of(model.label)
+            if (unit, observer) == ("interaction", "own-list") and probes.hides_seen(ended):
+                yield probes.HIDES_SEEN.of(model.label)
         useful = np.array([part[USEFUL][0] for part in parts])
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(useful, look, model.label, point.epsilon, asked)
@@ -233,14 +216,14 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             if np.isfinite(values).all():
                 yield key.measured(range_of(values), group=name)
 
-    def _looks(self, point: MemberPoint, training: Training) -> list[Look]:
+    def _looks(self, point: MemberPoint, training: Training) -> list[decisions.Look]:
         """Return when the trainings of a model are judged."""
         table = self.table
         parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
         stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
         numbers = len(self.next_keys) if stops else 0
         blocks = training.parts(table.trainings)
-        return planned(parts, blocks, self.left, self.most_left, numbers)
+        return decisions.planned(parts, blocks, self.left, self.most_left, numbers)
 
     def _decides(
         self,
@@ -248,7 +231,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         point: MemberPoint,
         blocks: Sequence[tuple[Unit, Observer]],
         rows: Sequence[Packed],
-        look: Look,
+        look: decisions.Look,
     ) -> bool:
         """Whether a gate about the next training surely fails by what trainings show at a look."""
         parts = all_unpacked(rows, len(blocks) + BESIDES)
@@ -299,7 +282,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
     def _inference(
         self,
         trials: Trials,
-        look: Look,
+        look: decisions.Look,
         model: MemberModel,
         point: MemberPoint,
         unit: Unit,
@@ -324,7 +307,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
     def _useful(
         self,
         rows: NDArray[np.float64],
-        look: Look,
+        look: decisions.Look,
         model: str,
         epsilon: float,
         asked: Collection[str],
@@ -352,7 +335,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 yield MetricKey("utility.popular", model, epsilon).measured(self.popular)
 
 
-def _blind(baseline: Baseline, key: MetricKey) -> Iterator[RecordPart]:
+def _blind(baseline: probes.Baseline, key: MetricKey) -> Iterator[RecordPart]:
     """Yield a blind baseline, and the finding if it is not at chance."""
     yield key.measured(baseline.area, attack=baseline.name)
     if baseline.finding:

@@ -187,7 +187,7 @@ def rates_left_out(table: Membership) -> Iterator[Noticed]:
             yield Noticed("rate", text, remedy)
 
 
-def probes(training: Training) -> Iterator[Task]:
+def tasks_of(training: Training) -> Iterator[Task]:
     """Yield two tasks: train the first model twice, and once without a user and an item.
 
     The user and the item have few interactions. Run with the trainings, so that shards and samples

@@ -13,8 +13,7 @@ from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.probes import is_probed
 from dpaudit.audits.membership.training import Utility, measures
 from dpaudit.audits.models.subject import MemberModel, points_of
-from dpaudit.config.compatibility.gates import check_rated, rated
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, check_rated, rated
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings
 from dpaudit.record.result import DataRecord

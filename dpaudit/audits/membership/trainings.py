@@ -30,9 +30,7 @@ from dpaudit.auditor.measure import NEXT
 from dpaudit.auditor.ruling import Needed, Ruling, Trainings
 from dpaudit.audits.membership.planted import coins_needed
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
-from dpaudit.config.compatibility.gates import rated
-from dpaudit.config.picked import picked_by
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, picked_by, rated
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Family, Measurement, Outcome

@@ -12,19 +12,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, VerdictRecord
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, words
-from dpaudit.reports.chart_parts import (
-    Axis,
-    ByModel,
-    Chart,
-    Datum,
-    Label,
-    Look,
-    by_point,
-    edge,
-    ends,
-    extremes,
-    position,
-)
+from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look
 from dpaudit.reports.columns import left
 from dpaudit.reports.digest import Row
 from dpaudit.reports.frequency import Guess, attack_guesses
@@ -65,7 +53,7 @@ def tradeoff(result: AuditResult, look: Look) -> Chart | None:
         "accuracy of any attack at that ε (the strongest adversary). The best ε at w = 0.5 is "
         "ringed; the table has the others. It is chosen by point estimates; near-ties may be "
         "chance. A cross (✚) is a claim that is broken or in doubt, which is not offered.",
-        extremes("risk", data),
+        parts.extremes("risk", data),
         parts.panels(data, None, lambda points: _spec(points, shares, recommended, look, x, y)),
         parts.numbers(_TRADEOFF, data),
         notes=[note for note in notes if note],
@@ -130,7 +118,7 @@ def _points(by_model: ByModel, claims: _Claims) -> list[Datum]:
                 continue
             data.extend(
                 {
-                    **position(model, row, label),
+                    **parts.position(model, row, label),
                     "rank": rank,
                     "attack": plain(label),
                     "utility": kept.value,
@@ -304,10 +292,10 @@ def difference(result: AuditResult, look: Look) -> Chart | None:
 def _lost(result: AuditResult) -> list[Datum]:
     """Return the lost share of the list. A measured zero is drawn as its upper bound."""
     data = []
-    for model, row in by_point(digest.rows(result)):
+    for model, row in parts.by_point(digest.rows(result)):
         if kept := row.estimate("utility.overlap"):
             lost = left(kept)
-            datum = {**position(model, row), **ends(lost)}
+            datum = {**parts.position(model, row), **parts.ends(lost)}
             zero = lost.value <= 0
             data.append(
                 {
@@ -317,7 +305,7 @@ def _lost(result: AuditResult) -> list[Datum]:
                 }
             )
     # A logarithmic axis cannot show 0, so intervals that reach 0 end at the edge.
-    least = edge([datum["y"] for datum in data])
+    least = parts.edge([datum["y"] for datum in data])
     return [{**datum, "lower": max(datum["lower"], least)} for datum in data]
 
 
@@ -337,7 +325,7 @@ def convergence(result: AuditResult, look: Look) -> Chart | None:
             "The divergence of the law of the chain's state from its limit law, a mean over users, "
             "computed and not sampled; both axes logarithmic. Zero steps are drawn at the left "
             "edge. A small divergence does not imply privacy: ε is about the least likely list.",
-            extremes("divergence", data),
+            parts.extremes("divergence", data),
             x=Axis.over("steps of the chain", steps, values=steps, label=label),
             y=Axis.over("divergence (nats)", (datum["y"] for datum in data)),
             data=data,
@@ -352,7 +340,7 @@ def convergence(result: AuditResult, look: Look) -> Chart | None:
 def _divergences(result: AuditResult) -> list[Datum]:
     """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
     data: list[Datum] = []
-    for model, row in by_point(digest.rows(result)):
+    for model, row in parts.by_point(digest.rows(result)):
         for divergence in row.of("chain.divergence"):
             chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {divergence.states}")
             data.append(
@@ -368,8 +356,8 @@ def _divergences(result: AuditResult) -> list[Datum]:
                     "words": rounding.measured(divergence.estimate.value),
                 }
             )
-    start = edge([datum["step"] for datum in data])
-    floor = edge([datum["value"] for datum in data])
+    start = parts.edge([datum["step"] for datum in data])
+    floor = parts.edge([datum["value"] for datum in data])
     return [
         {**datum, "x": max(datum["step"], start), "y": max(datum["value"], floor)} for datum in data
     ]

@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from dpaudit.attacks import base as roles
-from dpaudit.config.compatibility.plugins import check_attacks
 from dpaudit.config.model import Model, Table, as_list
 from dpaudit.config.models import ModelsConfig
-from dpaudit.config.tables import Attack, Game, has_role, named_attacks
+from dpaudit.config.tables import Attack, Game, check_attacks, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 

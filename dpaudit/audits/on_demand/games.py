@@ -20,7 +20,7 @@ from dpaudit.audits.on_demand.search import search_pair
 from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.config import tables
-from dpaudit.config.compatibility.observers import check_covered, observer_of
+from dpaudit.config.tables import check_covered, observer_of
 from dpaudit.core.claim import Claim, delta_of
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.estimate import Estimate

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.records import attack_record, data_record, model_record, point_record
 from dpaudit.audits.on_demand.config import OnDemandConfig
-from dpaudit.config.compatibility.gates import check_rated
+from dpaudit.config.gate import check_rated
 from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
 from dpaudit.core.user_profile import Profile

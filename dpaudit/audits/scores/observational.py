@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.audits.membership import planted
-from dpaudit.audits.scores.features import Features
+from dpaudit.audits.scores.features import Features, Mask, Numbers, Rows
 from dpaudit.bounds.frequentist.pairs import paired_epsilon
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
 from dpaudit.bounds.frequentist.roc_limits import least_absent
@@ -47,9 +47,9 @@ from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator
 from dpaudit.record.values import Control, Noise
 
-Numbers = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Basis = Callable[[Numbers], Numbers]
+# The member and the other of each pair, `(k, 2)`.
+Pairs = NDArray[np.int64]
 
 # The quantiles of a feature at which its cubic splines are joined; beyond they are linear.
 _KNOTS = (0.02, 0.35, 0.65, 0.98)
@@ -62,6 +62,14 @@ _WIDE = 100.0
 # The least rows in a leaf, and the nearest ones that vote, of learners that see fine structure.
 _LEAF, _NEAREST = 5, 15
 RIVALS = 2
+# The factor Γ of equal pairs if none is named: nobody's coin is fair to the last digit.
+WITHIN = 1.1
+# The fewest pairs that say something.
+LEAST_PAIRS = 100
+# By how much fitted log-odds of near pairs differ at most.
+_WIDTH = 0.1
+# A leak is planted to see whether one of this size would be found.
+PLANTED = 2.0
 
 
 def log_odds(columns: Numbers, codes: Mask, member: Mask, asked: Numbers, seed: int) -> Numbers:
@@ -148,20 +156,6 @@ def basis_of(columns: Numbers, codes: Mask) -> Basis:
         return np.concatenate(parts, axis=1)
 
     return basis
-
-
-Rows = NDArray[np.int64]
-# The member and the other of each pair, `(k, 2)`.
-Pairs = NDArray[np.int64]
-
-# The factor Γ of equal pairs if none is named: nobody's coin is fair to the last digit.
-WITHIN = 1.1
-# The fewest pairs that say something.
-LEAST_PAIRS = 100
-# By how much fitted log-odds of near pairs differ at most.
-_WIDTH = 0.1
-# A leak is planted to see whether one of this size would be found.
-PLANTED = 2.0
 
 
 @dataclass(frozen=True)

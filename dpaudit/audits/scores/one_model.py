@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.audits.membership.rates import best_threshold
-from dpaudit.audits.scores.features import FeatureKind, Features
+from dpaudit.audits.scores.features import FeatureKind, Features, Mask, Numbers
 from dpaudit.audits.scores.observational import Corrected, Observed
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.pairs import check_gamma
@@ -32,6 +32,9 @@ from dpaudit.core.messages import show
 from dpaudit.core.rounding import at_least, at_most
 from dpaudit.core.streams import generator
 from dpaudit.record.result import GateRecord, Outcome
+
+# Folds of the classifier, which guesses each by what it learns from those before it.
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -125,13 +128,6 @@ def _of_epsilon(estimate: Estimate, limit: float, corrected: Corrected) -> tuple
     return "inconclusive", (
         f"{certified}, and {planted.mutant} in these rows is found only {often}: give more rows"
     )
-
-
-Numbers = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-# Folds of the classifier, which guesses each by what it learns from those before it.
-_FOLDS = 5
 
 
 @dataclass(frozen=True)

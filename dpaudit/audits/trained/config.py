@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from dpaudit.attacks import base as roles
-from dpaudit.config.compatibility.plugins import check_attacks
 from dpaudit.config.model import Model, Table
 from dpaudit.config.models import ModelsConfig
 from dpaudit.config.tables import (
     Attack,
     Game,
+    check_attacks,
     has_role,
     named_attacks,
     reads,

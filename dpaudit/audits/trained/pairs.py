@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
 from dpaudit.auditor.games.game import DistinguishingGame
-from dpaudit.config.compatibility.observers import check_covered, observer_of
 from dpaudit.config.model import Model
-from dpaudit.config.tables import Game
+from dpaudit.config.tables import Game, check_covered, observer_of
 from dpaudit.core.claim import Adjacency, Claim, covered_adjacencies
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.releases import NoisedSteps, PreparedPair, TargetUser

@@ -9,16 +9,7 @@ from typing import Any, ClassVar
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
-from dpaudit.record.bases import (
-    BEYOND_MEANS,
-    BEYOND_RELEASED,
-    BEYOND_WITHOUT,
-    LEAK,
-    MEANS,
-    RELEASED,
-    SUBMITTED,
-    WITHOUT,
-)
+from dpaudit.record import bases
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord
 from dpaudit.reports import chart_parts as parts
@@ -29,27 +20,27 @@ from dpaudit.reports.table import NONE, Table
 
 # The columns of the table of reconstruction, and their names in the record.
 _COLUMNS = {
-    "from the released model": RELEASED,
-    "from a model without sensitive ratings": WITHOUT,
-    "better than without": BEYOND_WITHOUT,
-    "leak": LEAK,
-    "from item means": MEANS,
-    "better than item means": BEYOND_MEANS,
+    "from the released model": bases.RELEASED,
+    "from a model without sensitive ratings": bases.WITHOUT,
+    "better than without": bases.BEYOND_WITHOUT,
+    "leak": bases.LEAK,
+    "from item means": bases.MEANS,
+    "better than item means": bases.BEYOND_MEANS,
 }
 # The columns of the table of recovery from submissions.
 _READ = {
-    "from submissions": SUBMITTED,
-    "from the released model": RELEASED,
-    "better than the model": BEYOND_RELEASED,
-    "from item means": MEANS,
-    "better than item means": BEYOND_MEANS,
+    "from submissions": bases.SUBMITTED,
+    "from the released model": bases.RELEASED,
+    "better than the model": bases.BEYOND_RELEASED,
+    "from item means": bases.MEANS,
+    "better than item means": bases.BEYOND_MEANS,
 }
 # The headers of fields that have another name.
 _HEADERS = {"epsilon": "ε"}
 # The sections of both tables.
 _OF_MODELS, _OF_SUBMISSIONS = "recovery from models", "recovery from submissions"
 # References for the other columns; the table leaves out their intervals, which the record has.
-_PLAIN = {WITHOUT, MEANS}
+_PLAIN = {bases.WITHOUT, bases.MEANS}
 _MODELS_NOTE = (
     "Sensitive ratings are recovered from a released model and from what users share. Much "
     "of this works for ratings that the model never saw. 'better than without' compares "
@@ -125,7 +116,7 @@ def _strongest(result: AuditResult, models: Collection[str]) -> Measurement | No
         recovery
         for section in (_OF_MODELS, _OF_SUBMISSIONS)
         for recovery in columns.within(result, section)
-        if recovery.model in models and recovery.detail in (RELEASED, SUBMITTED)
+        if recovery.model in models and recovery.detail in (bases.RELEASED, bases.SUBMITTED)
     ]
     able = [recovery for recovery in recovered if recovery.metric == recovered[0].metric]
     return max(able, key=lambda recovery: _sign(recovery) * recovery.estimate.value, default=None)
@@ -138,7 +129,7 @@ def _sign(recovered: Measurement) -> int:
 
 def _sentence(recovered: Measurement, result: AuditResult) -> str:
     """Return a recovery beside that from item means, or from the most popular items."""
-    key = recovered.model_copy(update={"basis": MEANS}).key
+    key = recovered.model_copy(update={"basis": bases.MEANS}).key
     means = next(
         (measurement.estimate for measurement in result.measurements if measurement.key == key),
         None,
@@ -150,7 +141,7 @@ def _sentence(recovered: Measurement, result: AuditResult) -> str:
     beside = f"; {guess}, a guess, have {rounding.measured(means.value)}{inside}" if means else ""
     swept = digest.swept(result, recovered.model)
     where = f" at ε = {words.epsilon(recovered.epsilon)}" if swept else ""
-    source = "submissions" if recovered.detail == SUBMITTED else "the released model"
+    source = "submissions" if recovered.detail == bases.SUBMITTED else "the released model"
     measure = recovered.metric.rpartition(".")[2]
     return (
         f"The attack {recovered.attack!r} recovers sensitive ratings from {source} with "
@@ -167,14 +158,14 @@ def interval(estimate: Estimate | None) -> str:
 def _recovered(result: AuditResult) -> list[Table]:
     """Return a table of errors for each attacker."""
     tables = []
-    for section, bases in ((_OF_MODELS, _COLUMNS), (_OF_SUBMISSIONS, _READ)):
+    for section, basis_of in ((_OF_MODELS, _COLUMNS), (_OF_SUBMISSIONS, _READ)):
         errors = columns.within(result, section)
         labels = dict.fromkeys(error.attack or "" for error in errors)
-        tables += [_attack(label, errors, bases) for label in labels]
+        tables += [_attack(label, errors, basis_of) for label in labels]
     return tables
 
 
-def _attack(label: str, errors: Sequence[Measurement], bases: Mapping[str, str]) -> Table:
+def _attack(label: str, errors: Sequence[Measurement], basis_of: Mapping[str, str]) -> Table:
     of_attack = [error for error in errors if error.attack == label]
     points = dict.fromkeys((error.model, error.epsilon, error.metric) for error in of_attack)
     at = {(e.model, e.epsilon, e.metric, e.detail): e.estimate for e in of_attack}
@@ -183,7 +174,7 @@ def _attack(label: str, errors: Sequence[Measurement], bases: Mapping[str, str])
     guess = "the most popular" if lists else "item means"
     return Table(
         f"Sensitive ratings recovered by {label}, and the gain over other guesses",
-        ["model", "ε", "measure", *(name.replace("item means", guess) for name in bases)],
+        ["model", "ε", "measure", *(name.replace("item means", guess) for name in basis_of)],
         [
             [
                 model,
@@ -191,7 +182,7 @@ def _attack(label: str, errors: Sequence[Measurement], bases: Mapping[str, str])
                 metric.rpartition(".")[2],
                 *(
                     _shown(at.get((model, epsilon, metric, basis)), basis)
-                    for basis in bases.values()
+                    for basis in basis_of.values()
                 ),
             ]
             for model, epsilon, metric in points
@@ -335,7 +326,7 @@ def _of(result: AuditResult, basis: str) -> list[Measurement]:
 
 def _points(result: AuditResult) -> list[Datum]:
     errors = {(m.model, m.epsilon): m.estimate for m in digest.of(result, "utility.rmse")}
-    recovered = sorted(_of(result, RELEASED), key=lambda error: error.epsilon)
+    recovered = sorted(_of(result, bases.RELEASED), key=lambda error: error.epsilon)
     attacks = {error.attack for error in recovered}
     return [
         {
@@ -361,4 +352,4 @@ def _points(result: AuditResult) -> list[Datum]:
 
 def _means(result: AuditResult) -> list[Datum]:
     # The item means are the same for every model.
-    return [{"mean": error.estimate.value} for error in _of(result, MEANS)[:1]]
+    return [{"mean": error.estimate.value} for error in _of(result, bases.MEANS)[:1]]

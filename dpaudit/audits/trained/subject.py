@@ -24,7 +24,7 @@ from dpaudit.audits.trained.scores import (
     run_all,
     scores_of,
 )
-from dpaudit.config.compatibility.gates import check_rated
+from dpaudit.config.gate import check_rated
 from dpaudit.config.model import Model
 from dpaudit.config.tables import Attack, Game
 from dpaudit.core.errors import DataError

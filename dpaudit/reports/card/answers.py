@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dpaudit.config.picked import picked_by
+from dpaudit.config.gate import picked_by
 from dpaudit.core import rounding
 from dpaudit.record.bases import GAINS
 from dpaudit.record.metrics import entry

@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpaudit.config.picked import picked_by
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, picked_by
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Outcome, PointRecord, worst
 from dpaudit.reports import digest, words
 from dpaudit.reports.frequency import Frequency

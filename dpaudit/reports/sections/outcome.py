@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.core import rounding
 from dpaudit.record.metrics import entry, table
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord

@@ -12,11 +12,12 @@ import pytest
 
 from dpaudit.auditor.judgement import judge_run
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.schema import Config, Gate
+from dpaudit.config.gate import Gate
+from dpaudit.config.schema import Config
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.record.bases import BEYOND_ABSENT
-from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
+from dpaudit.record.storage import contradiction
 from dpaudit.reports.render import markdown
 from dpaudit.reports.sections import meter
 from dpaudit.reports.sections.outcome import next_step, reason_of
@@ -56,7 +57,7 @@ def test_lists_that_leave_out_what_was_seen_tell_the_kind_and_a_model_without_it
     [advantage] = [one for one in result.measurements if one.basis == BEYOND_ABSENT]
     assert advantage.estimate.value == pytest.approx(0.5)
     assert [gate.outcome for gate in result.gates] == ["pass"]
-    assert problem(result) is None
+    assert contradiction(result) is None
 
 
 def test_what_is_open_of_users_is_decided_by_more_of_them_and_by_no_trainings(

@@ -27,8 +27,7 @@ from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.audits.membership.subject import MemberModels
 from dpaudit.audits.models.config import OwnRecommender, StatedClaim
 from dpaudit.audits.models.subject import MemberModel, MemberPoint
-from dpaudit.config.picked import picked_by
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate, picked_by
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import WITNESS
 from dpaudit.data.interactions import Interactions

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from dpaudit.auditor.judgement import judge_run
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.core import registry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.record.values import TRACE, Census, Control

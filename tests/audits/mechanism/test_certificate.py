@@ -141,7 +141,7 @@ def test_few_equal_outputs_are_not_called_constant() -> None:
         bound = anytime_epsilon(process, alpha=0.05)
         few = OutputCertificate(bound, process.witness(), scorer, trials, scores, early=True)
         assert few.noiseless
-        return OutputBound(calls, itself, 0.0, 0.95).lengthened(few, (0.0, 1.0), 4000)
+        return OutputBound(calls, itself, (0.0, 1.0), 4000, 0.0, 0.05, 0.95, None).lengthened(few)
 
     assert certificate(0.0).noiseless
     # Of 1 000 outputs none is flipped with a probability of 4e-5.

@@ -21,7 +21,8 @@ from dpaudit.audits.membership.rates import Curve
 from dpaudit.audits.models.config import OwnRecommender, StatedClaim
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file
-from dpaudit.config.schema import Config, Gate
+from dpaudit.config.gate import Gate
+from dpaudit.config.schema import Config
 from dpaudit.config.tables import battery
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS, OF_FACTORS, SEEN, WITNESS, covers

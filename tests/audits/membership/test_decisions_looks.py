@@ -19,12 +19,12 @@ from dpaudit.audits.membership.calibration import division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import planned
 from dpaudit.audits.membership.trainings import certified, least_certified
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.execution.tasks import Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.most_popular import MostPopular
-from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
+from dpaudit.record.storage import contradiction
 from dpaudit.record.values import Census
 
 ALPHA = 0.05
@@ -101,7 +101,7 @@ def test_a_leak_in_every_training_ends_them_and_leaves_other_gates_open(fits: li
     mean = {"metric": "attack.auc", "min": 0.001, "of": "average"}
     bound = {"metric": "epsilon", "max": 50, "detectable": 2}
     record = run_audit(config(FAILS, PASSES, mean, bound))
-    assert problem(record) is None
+    assert contradiction(record) is None
     # Three calibrate, two are judged, and no further ones test the model.
     assert (len(fits), judged(record)) == (5, {2})
     assert [gate.outcome for gate in record.gates] == ["fail", *["inconclusive"] * 3]

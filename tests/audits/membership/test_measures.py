@@ -48,8 +48,8 @@ from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.recommenders.surprise import Surprise
-from dpaudit.record.consistency import problem
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
+from dpaudit.record.storage import contradiction
 
 BATTERY = battery(MembershipInference)
 
@@ -150,7 +150,7 @@ def test_the_leak_is_the_largest_advantage_of_the_strongest_attack(result: Audit
 
 
 def test_the_record_is_consistent_and_survives_json(result: AuditResult) -> None:
-    assert problem(result) is None
+    assert contradiction(result) is None
     text = result.model_dump_json()
     assert AuditResult.model_validate_json(text).model_dump_json() == text
     assert result.data is not None
@@ -302,7 +302,7 @@ def test_a_defense_is_recorded_with_its_claim_at_every_epsilon() -> None:
     del values["recommender"]
     checked = MembershipConfig.model_validate(values)
     record = run_audit(checked)
-    assert problem(record) is None
+    assert contradiction(record) is None
     assert [(point.epsilon, point.claim is not None) for point in record.points] == [
         (1.0, True), (4.0, True),
     ]  # fmt: skip
@@ -322,7 +322,7 @@ def test_fake_users_are_audited_in_defenses_and_recommenders() -> None:
     params = {"dimensions": 2, "epochs": 2}
     model = {"defense": "dpsgd-mf", "variant": "corrected", "params": params}
     record = run_audit(config(membership=table, model=model))
-    assert problem(record) is None
+    assert contradiction(record) is None
     assert {game.model for game in of(record.measurements, "epsilon")} == {
         "most-popular", "dpsgd-mf corrected",
     }  # fmt: skip
@@ -353,7 +353,7 @@ def test_gated_utilities_are_joint_and_the_others_stand_by_themselves() -> None:
         {"metric": "attack.advantage", "where": {"observer": "scores"}, "max": 0.9},
     ]
     record = run_audit(config(**RATED, gate=gates))
-    assert problem(record) is None
+    assert contradiction(record) is None
     outcomes = [gate.outcome for gate in record.gates]
     assert outcomes == ["pass", "pass", "pass", "fail", *["pass"] * 4]
     without = run_audit(config(**RATED))
@@ -421,7 +421,7 @@ def test_a_utility_that_is_undefined_in_a_training_is_no_pass(
     record = run_audit(
         config(membership=RATED["membership"], recommender=recommenders, gate=[gate])
     )
-    assert problem(record) is None
+    assert contradiction(record) is None
     assert len(of(record.measurements, "utility.rmse")) == len(names) - 1
     [judged] = record.gates
     assert judged.outcome == "inconclusive"

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.audits.membership.calibration import Trials
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.probes import Noticed, hides_seen, keeps_seen, noticed, probes
+from dpaudit.audits.membership.probes import Noticed, hides_seen, keeps_seen, noticed, tasks_of
 from dpaudit.audits.membership.training import Training
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.core.errors import RunError
@@ -27,7 +27,7 @@ DESIGN = Design.of(small_ratings(), small_table(), 3)
 
 
 def found_of(model: Any) -> list[Noticed]:
-    tasks = list(probes(Training(model, DESIGN, [])))
+    tasks = list(tasks_of(Training(model, DESIGN, [])))
     assert [(task.name, task.size) for task in tasks] == [("probe", 1)] * 2
     again, vanished = (task.work(task.part) for task in tasks)
     assert not isinstance(again, str)

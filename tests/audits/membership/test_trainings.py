@@ -17,7 +17,7 @@ from dpaudit.audits.membership.trainings import (
     least_certified,
     trainings_for,
 )
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Measurement
 from dpaudit.record.values import Census

@@ -10,7 +10,7 @@ from dpaudit.audits.membership.planted import coins_needed
 from dpaudit.audits.membership.trainings import JudgedTrainings, times_needed
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
 from dpaudit.bounds.gdp import gaussian_mu
-from dpaudit.config.schema import Gate
+from dpaudit.config.gate import Gate
 from dpaudit.record.result import Family, Measurement
 from dpaudit.record.values import Census, Control, Noise
 

@@ -23,8 +23,8 @@ from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.execution.workers import Workers
-from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.record.storage import contradiction
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections.base import charts_of
 
@@ -176,7 +176,7 @@ def test_gates_judge_what_is_recovered(result: AuditResult) -> None:
                 measurement.estimate.lower < measurement.estimate.value < measurement.estimate.upper
             )
     assert not of(result, "attack.accuracy")
-    assert problem(judged) is None
+    assert contradiction(judged) is None
 
 
 @pytest.mark.cases(
@@ -330,7 +330,7 @@ def test_gated_errors_are_counted_and_differences_stay_by_themselves(gated: Audi
     assert {measurement.estimate.kind for measurement in of(gated, "utility.difference")} == {
         "assumes-law"
     }
-    assert problem(gated) is None
+    assert contradiction(gated) is None
 
 
 @pytest.mark.long

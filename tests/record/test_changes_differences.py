@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dpaudit.record.differences import differences
+from dpaudit.record.changes import differences
 from dpaudit.record.result import AuditResult
 
 

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.compatibility.gates import check_rated
-from dpaudit.config.schema import Config, Gate
+from dpaudit.config.gate import Gate, check_rated
+from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Scale
 from dpaudit.record.metrics import table

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from dpaudit.cli import main
 from dpaudit.core.errors import ConfigError
 from dpaudit.record import storage as record
-from dpaudit.record.consistency import problem
 from dpaudit.record.result import AuditResult
+from dpaudit.record.storage import contradiction
 
 
 def changed(result: AuditResult, change: Callable[[Any], object], folder: Path) -> Path:
@@ -167,4 +167,4 @@ def test_a_record_that_contradicts_itself_is_refused(
 
 
 def test_what_a_run_writes_is_consistent(hard: AuditResult) -> None:
-    assert problem(hard) is None
+    assert contradiction(hard) is None

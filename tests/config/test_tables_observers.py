@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpaudit.config.compatibility.observers import check_covered
-from dpaudit.config.tables import Game
+from dpaudit.config.tables import Game, check_covered
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
 

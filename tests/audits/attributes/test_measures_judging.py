@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.audits.attributes.judging import Judge
-from dpaudit.audits.attributes.labels import GUESSED, Attribute, folds_of, guessed
-from dpaudit.audits.attributes.training import WHOLE, asked_in, guesses_of
+from dpaudit.audits.attributes.measures import WHOLE, Judge, asked_in, guesses_of
+from dpaudit.audits.attributes.subject import GUESSED, Attribute, folds_of, guessed
 from dpaudit.record.result import Family
 
 ALPHA = 0.1
