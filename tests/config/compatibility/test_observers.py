@@ -6,7 +6,7 @@ import pytest
 
 from dpaudit.config.compatibility.observers import check_covered
 from dpaudit.config.tables import Game
-from dpaudit.core.claim import Claim
+from dpaudit.core.claim import Claim, covered_observers
 from dpaudit.core.errors import ConfigError
 
 GAME = Game(pair="tight")
@@ -32,6 +32,7 @@ def test_a_game_of_an_observer_who_sees_no_more_than_is_claimed_is_run(
     stated: Claim | None, observe: str
 ) -> None:
     check_covered(GAME, "m", stated, observe)
+    assert stated is None or observe in covered_observers(stated)
 
 
 @pytest.mark.cases(
