@@ -108,7 +108,7 @@ def test_rows_of_several_widths_are_joined() -> None:
 def test_a_finding_says_how_many_trainings_ended_without_a_model() -> None:
     assert not list(diverged(0, 10, "utility", "m", 1.0))
     [finding] = diverged(3, 10, "utility", "m", 1.0, ["utility.rmse"])
-    assert finding.text.startswith("At ε = 1 it diverged in 3 of 10 trainings")
+    assert finding.text.startswith("At ε = 1 it diverged in 3 of 10 trainings for utility: ")
     assert finding.lacks("utility.rmse", "m", 1.0)
     for other in (("utility.mae", "m", 1.0), ("utility.rmse", "m", 2.0)):
         assert not finding.lacks(*other)
@@ -126,8 +126,8 @@ def test_a_model_that_diverges_leaves_its_utility_open_and_the_run_goes_on() -> 
     result = run(gate=gates, train={"folds": 2, "trials": 20}, model=[WILD, SOUND])
     assert {measurement.model for measurement in result.measurements} == {"sound"}
     assert [gate.outcome for gate in result.gates] == ["pass", "inconclusive"]
-    assert "diverged in 40 of 40 trainings" in result.gates[1].reason
-    check(result, "diverged in 40 of 40 trainings")
+    assert "40 of 40 trainings for utility" in result.gates[1].reason
+    check(result, "40 of 40 trainings for utility")
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, trials: set[int], owner: Any, name: str) -> None:
@@ -165,7 +165,7 @@ def test_some_trainings_that_diverge_leave_open_what_is_a_mean_over_them(
         assert gate.outcome == "inconclusive"
         group = gate.rule.split(".")[0].replace("attack", "reconstruction")
         of = {"utility": "2 of 10", "reconstruction": "8 of 40"}[group]
-        assert f"diverged in {of} trainings for {group}: " in gate.reason
+        assert f"sound, ε = inf: It diverged in {of} trainings for {group}: " in gate.reason
     check(result, "other: It diverged in 2 of 10 trainings for utility")
 
 

@@ -292,7 +292,9 @@ def test_findings_name_what_differs() -> None:
     )
     few, differs = report.findings(odd)
     assert few.startswith("aa11-thm1: too few trials: published as printed is inconclusive")
+    assert few.endswith(" has falsified")
     assert differs.startswith("aa11-thm1: DIFFERS: corrected damped is falsified")
+    assert differs.endswith(" has not falsified")
 
 
 def test_the_headline_counts() -> None:

@@ -146,7 +146,7 @@ def test_the_kind_of_codes_is_asked_where_no_features_are_equal() -> None:
 
     refused = audit(law, 0).refused
     assert refused is not None
-    assert "holds 12 whole numbers" in refused
+    assert "column 0 (counted from 0) of the features holds 12 " in refused
 
 
 @pytest.mark.long
@@ -176,7 +176,7 @@ def test_groups_without_overlap_are_refused_with_the_number() -> None:
 def test_too_many_features_are_refused_with_the_rows_they_need() -> None:
     refused = audit(lambda rng, n: (rng.random((n, 6)), np.zeros(n)), 0, rows=200).refused
     assert refused is not None
-    assert "46 coefficients of propensities: give 920" in refused
+    assert "200 rows are too few for the 46 coefficients of propensities: give 920" in refused
 
 
 def test_too_few_of_a_kind_are_refused() -> None:
