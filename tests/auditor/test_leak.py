@@ -185,7 +185,7 @@ def test_a_leak_below_the_limit_passes_for_the_attacks_that_were_run() -> None:
     record = run_audit(Config.model_validate({**TRAINED, "gate": [gate]}))
     (judged,) = record.gates
     assert judged.outcome == "pass"
-    assert judged.reason.endswith("does not exceed 0.5 for the attacks that were run")
+    assert "does not exceed 0.5 " in judged.reason
 
 
 @pytest.mark.long

@@ -44,7 +44,7 @@ def test_the_mean_over_folds_samples_every_training(folds: int) -> None:
     assert ends == pytest.approx((3 * unit.value, 3 * unit.lower, 3 * unit.upper))
     assert estimate.value == pytest.approx(1.0, abs=0.02)
     assert (estimate.n, estimate.kind) == (30 * folds, "frequentist")
-    assert estimate.method == f"betting over trainings on {folds} folds"
+    assert estimate.method.endswith(f" {folds} folds")
     # Means over folds alone would be as many values as there are trials.
     few = joint_mean(values.mean(1), JOINT, most=3.0)
     assert estimate.upper - estimate.lower < 0.8 * (few.upper - few.lower)
@@ -69,7 +69,7 @@ def test_one_trial_says_nothing() -> None:
 
 
 def test_a_number_beyond_the_largest_possible_is_refused() -> None:
-    with pytest.raises(RunError, match=r"numbers of up to 2\.5, and 2 is the largest"):
+    with pytest.raises(RunError, match=r"up to 2\.5, and 2 "):
         joint_mean(np.array([0.5, 2.5]), JOINT, most=2.0)
     rounded = joint_mean(np.full(4, 2 * (1 + 1e-7)), JOINT, most=2.0)
     assert rounded.upper == 2

@@ -126,8 +126,8 @@ def test_a_model_that_diverges_leaves_its_utility_open_and_the_run_goes_on() -> 
     result = run(gate=gates, train={"folds": 2, "trials": 20}, model=[WILD, SOUND])
     assert {measurement.model for measurement in result.measurements} == {"sound"}
     assert [gate.outcome for gate in result.gates] == ["pass", "inconclusive"]
-    assert "diverged in 40 of 40 trainings for utility" in result.gates[1].reason
-    check(result, "diverged in 40 of 40 trainings for utility")
+    assert "40 of 40 trainings for utility" in result.gates[1].reason
+    check(result, "40 of 40 trainings for utility")
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, trials: set[int], owner: Any, name: str) -> None:

@@ -11,6 +11,7 @@ from dpaudit.auditor.measure import metric_of
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.config import load as config_file
+from dpaudit.config.models import DataConfig
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 
@@ -89,7 +90,7 @@ def test_a_config_that_does_not_say_what_is_audited_is_refused(
 def test_a_config_that_says_what_is_audited_is_loaded(tmp_path: Path, text: str) -> None:
     path = tmp_path / "audit.toml"
     path.write_text(text)
-    config_file.load(path, checks=[NAMED])
+    assert isinstance(config_file.load(path, checks=[NAMED]), DataConfig)
 
 
 def test_lists_have_no_rating_error() -> None:
@@ -170,7 +171,7 @@ def test_a_waiver_of_nothing_that_is_judged_is_refused(tmp_path: Path) -> None:
     path.write_text(SMALL + gate + waiver.format("claim/slope-one published/2"))
     with pytest.raises(ConfigError, match="'claim/slope-one published/1'"):
         Plan(config_file.load(path)).check_waivers(f"{path}: ")
-    with pytest.raises(ConfigError, match="no claim or gate of the run"):
+    with pytest.raises(ConfigError, match="no claim or gate"):
         run_audit(config_file.load(path))
 
 
@@ -184,5 +185,11 @@ def test_a_waiver_may_name_the_claim_of_a_black_box() -> None:
         "d": [1],
         "d_prime": [2],
     }
-    config = Config.model_validate({"defense": table, "waiver": [{"id": "claim/mine/2", **day}]})
-    Plan(config).check_waivers()
+
+    def check(name: str) -> None:
+        values = {"defense": table, "waiver": [{"id": name, **day}]}
+        Plan(Config.model_validate(values)).check_waivers()
+
+    check("claim/mine/2")
+    with pytest.raises(ConfigError, match=r"waiver\.0\.id = 'claim/mine/3'"):
+        check("claim/mine/3")

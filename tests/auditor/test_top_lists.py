@@ -82,9 +82,9 @@ def test_a_missing_item_at_the_end_of_a_list_is_nobodys() -> None:
 
 def test_lists_that_do_not_fit_are_refused() -> None:
     lists = np.zeros((1, 2, 3), np.int32)
-    with pytest.raises(InputError, match="there is no item to find"):
+    with pytest.raises(InputError, match="no item to find"):
         precision_and_recall(lists, indices(0, 1), indices(), indices())
-    with pytest.raises(InputError, match="1 users have items to find but no list"):
+    with pytest.raises(InputError, match=r"1 users .* no list"):
         precision_and_recall(lists, indices(0, 1), indices(1, 2), indices(0, 0))
     with pytest.raises(InputError, match="two lists"):
         precision_and_recall(lists, indices(1, 1), indices(1), indices(0))

@@ -173,7 +173,7 @@ def test_a_chart_counts_the_games_that_ended_early() -> None:
     [drawn] = report.charts(verification(entry(game(), ended)))
     [panel] = drawn.panels
     assert len(panel.spec["datasets"]["points"]) == 1
-    assert "ended early have no bound and no dot: 1." in drawn.caption
+    assert "no bound and no dot: 1." in drawn.caption
     assert "early" not in report.charts(both())[0].caption
 
 
@@ -290,11 +290,11 @@ def test_findings_name_what_differs() -> None:
             status="differs",
         )
     )
-    assert report.findings(odd) == [
-        "aa11-thm1: too few trials: published as printed is inconclusive, the catalogue has "
-        "falsified",
-        "aa11-thm1: DIFFERS: corrected damped is falsified, the catalogue has not falsified",
-    ]
+    few, differs = report.findings(odd)
+    assert few.startswith("aa11-thm1: too few trials: published as printed is inconclusive")
+    assert few.endswith(" has falsified")
+    assert differs.startswith("aa11-thm1: DIFFERS: corrected damped is falsified")
+    assert differs.endswith(" has not falsified")
 
 
 def test_the_headline_counts() -> None:

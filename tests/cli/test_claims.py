@@ -162,7 +162,7 @@ def test_games_of_false_claims_end_early_where_asked(tmp_path: Path) -> None:
 def test_another_word_for_the_end_is_refused(tmp_path: Path) -> None:
     result = verified(tmp_path / "out", GAME, "--stop", "soon")
     assert result.exit_code == 2
-    assert "'soon' is not one of 'at-end', 'when-decided'" in result.stderr
+    assert "'soon' is not one of" in result.stderr
     assert not (tmp_path / "out").exists()
 
 

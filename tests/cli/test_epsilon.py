@@ -173,13 +173,13 @@ def test_text_says_the_same_rounded_down(files: dict[str, tuple[Path, Path]]) ->
     floor = math.floor(direct("label").lower * 1000) / 1000
     assert lines[0] == f"ε >= {floor:.3f} at δ = 1e-05 with 90 % confidence"
     assert lines[1] == f"method: label test, {direct('label').n} trials"
-    assert lines[2] == "kind: frequentist: holds for every mechanism and attack"
+    assert lines[2].startswith("kind: frequentist")
     assert lines[3].startswith("event: score ")
-    assert lines[4].startswith("A claim of a smaller ε is false.")
+    assert "smaller ε is false" in lines[4]
     assert lines[5:] == ["seed: 0"]
     sure = call("--counts", "80,20,20,80", "--confidence", "0.999").stdout
     assert "99.9 % confidence" in sure
-    assert "That is no evidence of privacy." in call("--counts", "20,20,20,20").stdout
+    assert "no evidence of privacy" in call("--counts", "20,20,20,20").stdout
     assumed = call("--counts", "80,20,20,80", "--method", "gdp", *ARGUMENTS).stdout
     assert "Gaussian-DP" in assumed
     assert "is false" not in assumed
@@ -445,7 +445,7 @@ def test_an_attack_that_is_always_wrong_certifies_what_its_reverse_does_at_half_
     ):
         text, reverse = both_directions(*arguments)
         assert reverse == expected.lower > 0.1
-        assert "the attack is wrong more often than right. Reversed it shows a leak" in text
+        assert "Reversed it shows a leak" in text
         assert f"each at α/2, ε >= {at_least(expected.lower)}." in text
         assert "no leak" not in text
 
@@ -462,7 +462,7 @@ def test_scores_of_the_wrong_sign_certify_what_their_reverse_does(
     text, reverse = both_directions(*names)
     assert reverse is not None
     assert 0.5 < reverse < 2
-    assert "a large score speaks for the target record" in text
+    assert "a large score" in text
 
 
 @pytest.mark.cases(
@@ -474,4 +474,4 @@ def test_no_leak_is_said_of_outcomes_that_show_none_in_either_direction(
 ) -> None:
     text, reverse = both_directions(*arguments)
     assert reverse is None
-    assert "These outcomes show no leak, nor would the reverse attack." in text
+    assert "no leak, nor would the reverse" in text

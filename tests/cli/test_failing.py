@@ -200,7 +200,7 @@ def test_a_report_of_a_run_cannot_replace_its_record_or_store(
     target.write_text("kept")
     result = call("run", config, "-o", "out", f"--report={name}={target}")
     assert result.exit_code == 2
-    assert f"two outputs are written to {target}" in result.stderr
+    assert f"outputs are written to {target}" in result.stderr
     assert target.read_text() == "kept"
 
 
@@ -209,7 +209,7 @@ def test_a_report_that_fails_too_does_not_change_the_exit_code(config: Path) -> 
     result = call("run", "nowhere.toml", "--report", "junit=file/junit.xml", *stale("gitlab"))
     assert result.exit_code == 2
     assert "nowhere.toml does not exist" in result.stderr
-    assert "the failure cannot be written to report 'junit'" in result.stderr
+    assert "cannot be written to report 'junit'" in result.stderr
     assert len(ci_reports.gitlab(Path("gitlab.ci").read_text())) == 1
 
 

@@ -52,7 +52,7 @@ def test_json_is_all_that_is_printed(folder: Path) -> None:
 
 def test_the_table_that_is_missing_is_named(make: Make, folder: Path) -> None:
     result = call("gate", written(make(gate=False), "bare"))
-    assert "no gates: add [[gate]] to the config" in result.output
+    assert "add [[gate]]" in result.output
 
 
 def test_a_required_decision_that_is_missing_is_undecided(make: Make, folder: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_required_decision_that_is_missing_is_undecided(make: Make, folder: Pa
         summary = Path("s").read_text()
         assert summary.startswith("## Privacy audit: NO DECISION\n")
         assert f"Exit code {code}" in summary
-    assert "NO DECISION  Nothing was decided: no gate is set" in call("gate", run).output
+    assert "NO DECISION " in call("gate", run).output
 
 
 def test_quiet_prints_nothing(folder: Path) -> None:
@@ -144,10 +144,7 @@ def test_what_a_baseline_decides_is_in_every_report(make: Make, folder: Path) ->
     assert reply.exit_code == decided["exit_code"] == 4
     assert decided["baseline"]["outcome"] == "inconclusive"
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "error"
-    assert (
-        ci_reports.badge(Path("b").read_text())["message"]
-        == "UNDECIDED, 1 of 1 claim false, stops nothing"
-    )
+    assert ci_reports.badge(Path("b").read_text())["message"].startswith("UNDECIDED, 1 of 1 claim")
     assert call("gate", "good", *options).exit_code == 0
     assert ci_reports.junit(Path("j").read_text())["baseline"] == "passed"
 
@@ -178,7 +175,7 @@ def test_a_report_cannot_replace_what_is_read(
     for name in ("md", "junit"):
         result = call("gate", folder, *options, "--report", f"{name}={target}")
         assert result.exit_code == 2
-        assert "which the command reads: give --report" in result.stderr
+        assert "give --report" in result.stderr
         assert Path(target).read_text() == before
 
 
@@ -203,5 +200,5 @@ def test_a_report_that_raises_hides_no_failed_gate(
     monkeypatch.setattr("dpaudit.reports.render.html.render", failing)
     reply = call("gate", folder, "--report", "html=page.html")
     assert reply.exit_code == 1
-    assert "report 'html' failed (ValueError: no page); the outcome is stop" in reply.stderr
+    assert "(ValueError: no page); the outcome is stop" in reply.stderr
     assert not Path("page.html").exists()

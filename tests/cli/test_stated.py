@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_columns_are_stated(data: Path, tmp_path: Path) -> None:
     result = call("init", config, "--data", data, "--columns", "user=0, item=2, rating=3")
     assert result.exit_code == 0, result.output
     assert load_as(DataConfig, config).data.columns == Columns(user=0, item=2, rating=3)
-    assert f"{len(ROWS)} ratings of 60 users with 40 items" in result.output
+    assert f"{len(ROWS)} ratings of 60 users" in result.output
 
 
 @pytest.mark.parametrize(
@@ -71,10 +72,10 @@ def test_rows_without_an_id_are_refused_dropped_or_kept(tmp_path: Path) -> None:
     absent = sum(item % 9 == 0 for _, item in ROWS)
     result = call("init", config, "--data", path)
     assert result.exit_code == 2
-    assert f"the user id 'NA' marks a missing value, as in {absent - 1} more rows" in result.output
+    assert re.search(rf"user id 'NA' .* in {absent - 1} more rows", result.output)
     result = call("init", config, "--data", path, "--missing-ids", "drop")
     assert result.exit_code == 0, result.output
-    assert f"in doubt: rows without a user or an item: {absent}." in result.output
+    assert f"a user or an item: {absent}." in result.output
     assert load_as(DataConfig, config).data.missing_ids == "drop"
     config.unlink()
     assert "of 61 users" in call("init", config, "--data", path, "--missing-ids", "keep").output
@@ -96,10 +97,8 @@ def test_values_that_may_mark_not_rated_need_a_range(
     assert mark in result.output
     assert not config.exists()
     result = call("init", config, "--data", path, "--scale", "1..10")
-    assert (
-        "The ratings are 1 to 10, as stated; rows with another value are left out." in result.output
-    )
-    assert f"in doubt: rows with a rating outside the scale: {unrated}." in result.output
+    assert "The ratings are 1 to 10, as stated" in result.output
+    assert f"a rating outside the scale: {unrated}." in result.output
     assert load_as(DataConfig, config).data.outside_scale == "drop"
     config.unlink()
     call("init", config, "--data", path, "--scale", "-1..10")

@@ -47,7 +47,7 @@ def test_a_full_disk_costs_no_verdict(
     assert ("FAIL" if code == 1 else "PASS") in result.stdout
     assert "Record and reports" not in result.stdout
     said = result.stderr.splitlines()[-1]
-    assert said.startswith(f"dpaudit: {tmp_path / 'out' / 'record.json'} cannot be written (No sp")
+    assert said.startswith(f"dpaudit: {tmp_path / 'out' / 'record.json'} cannot be written")
     assert said.endswith(f"; the outcome is {'stop' if code == 1 else 'go'}")
     assert not (tmp_path / "out" / "record.json").exists()
     assert not list((tmp_path / "out").glob("*.draft"))
@@ -62,7 +62,7 @@ def test_a_report_that_cannot_be_written_is_named_after_the_result(tmp_path: Pat
     result = run(tmp_path, "max = 0.999", "--report", "md=/dev/full")
     assert result.exit_code == 3
     assert "PASS" in result.stdout
-    assert "dpaudit: /dev/full cannot be written (No space left on device)" in result.stderr
+    assert "/dev/full cannot be written (No space" in result.stderr
     assert (tmp_path / "out" / "record.json").exists()
 
 
@@ -79,9 +79,9 @@ def test_only_a_failed_gate_outranks_what_is_not_written(outcome: str, code: int
     with pytest.raises(UnwrittenError) as caught:
         conclude(outcome, full, closed)
     assert (caught.value.code, caught.value.reported) == (code, False)
-    assert str(caught.value) == (
-        f"the disk is full; standard output cannot be written (try again); the outcome is {outcome}"
-    )
+    said = str(caught.value)
+    for part in ("disk is full", "standard output", "try again", f"outcome is {outcome}"):
+        assert part in said
 
 
 def test_a_result_that_cannot_be_shown_leaves_its_reports() -> None:

@@ -104,5 +104,5 @@ def test_such_a_gate_is_refused_before_anything_is_trained(tables: dict[str, Any
         "gate": [{"metric": "utility.rmse", "max": 1}],
         **tables,
     }
-    with pytest.raises(ConfigError, match="all ratings of these data are 1"):
+    with pytest.raises(ConfigError, match=r"all ratings .* are 1"):
         run_audit(Config.model_validate(values))

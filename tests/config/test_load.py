@@ -462,7 +462,7 @@ def test_a_policy_holds_gates_only(tmp_path: Path) -> None:
 def test_the_table_of_an_audit_that_is_not_installed_is_told_how_it_counts(tmp_path: Path) -> None:
     said = refused(tmp_path, "[zeppelins]\ncount = 3\n")
     assert "zeppelins is not known" in said
-    assert "counts once its package is installed again, also one installed by 'pip install" in said
+    assert "once its package is installed again" in said
 
 
 # Configs of several audits, a wrong line that fits no other table or key, and what is named.

@@ -167,7 +167,7 @@ def test_what_is_no_table_is_of_no_kind(values: object) -> None:
 
 def test_only_a_mechanism_stops_when_decided() -> None:
     audit = {"stop": "when-decided"}
-    with pytest.raises(ValidationError, match=r"audit.stop = 'when-decided' is of audits of a \["):
+    with pytest.raises(ValidationError, match=r"audit\.stop = 'when-decided'"):
         Config.model_validate({"model": [{}], "audit": audit})
     defense = {"kind": "python", "target": "a:b", "d": 0, "d_prime": 1, "epsilon": 1.0}
     assert Config.model_validate({"defense": defense, "audit": audit}).audit.stop
@@ -263,7 +263,7 @@ def test_a_kind_that_is_registered_under_another_name_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, SCRATCH, {"dpaudit.audits": "figure = scratch:KIND"})
-    with pytest.raises(ValidationError, match=r"\[number\] is of no usable kind: .*'number'"):
+    with pytest.raises(ValidationError, match=r"\[number\] .*'number'"):
         Config.model_validate({"number": {"epsilon": [2.0]}})
 
 

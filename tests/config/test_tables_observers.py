@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpaudit.config.tables import Game, check_covered
-from dpaudit.core.claim import Claim
+from dpaudit.core.claim import Claim, covered_observers
 from dpaudit.core.errors import ConfigError
 
 GAME = Game(pair="tight")
@@ -31,6 +31,7 @@ def test_a_game_of_an_observer_who_sees_no_more_than_is_claimed_is_run(
     stated: Claim | None, observe: str
 ) -> None:
     check_covered(GAME, "m", stated, observe)
+    assert stated is None or observe in covered_observers(stated)
 
 
 @pytest.mark.cases(

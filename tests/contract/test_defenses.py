@@ -15,20 +15,10 @@ from dpaudit.core.errors import ConfigError, DpauditError
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import (
-    ListDefense,
-    OnDemandDefense,
-    PredictionDefense,
-    TrainedDefense,
-)
+from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense, TrainedDefense
 from dpaudit.defenses.precision import MOST_EPSILON
 from dpaudit.testing.contract import check_defense, check_variants
-from dpaudit.testing.defenses import (
-    accepted_data,
-    check_independence,
-    neighbours,
-    variants_of,
-)
+from dpaudit.testing.defenses import accepted_data, check_independence, neighbours, variants_of
 
 # Those of every installed package keep the contract; of dpaudit's own more is known.
 DEFENSES: dict[str, Any] = registry.every("defenses")

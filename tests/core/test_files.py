@@ -36,7 +36,7 @@ def test_a_failed_write_leaves_what_was_there_and_no_draft(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(ConfigError, match=r"kept\.txt cannot be written \(No space left"):
+    with pytest.raises(ConfigError, match=r"kept\.txt cannot be written \(No space"):
         write_text(place, "new")
     assert place.read_text(encoding="utf-8") == "old"
     assert os.listdir(tmp_path) == ["kept.txt"]
@@ -48,9 +48,9 @@ def test_a_link_is_not_followed(tmp_path: Path, there: bool) -> None:
     if there:
         real.write_text("old", encoding="utf-8")
     link.symlink_to(real)
-    with pytest.raises(ConfigError, match="is a symbolic link, which is not followed"):
+    with pytest.raises(ConfigError, match="is a symbolic link"):
         write_text(link, "new")
-    with pytest.raises(ConfigError, match="is a symbolic link, which is not followed"):
+    with pytest.raises(ConfigError, match="is a symbolic link"):
         check_writable([link])
     assert link.is_symlink()
     assert real.exists() == there
@@ -119,7 +119,7 @@ def test_a_full_disk_changes_no_file_of_a_set(
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ConfigError, match=r"report\.md cannot be written \(No space left"):
+    with pytest.raises(ConfigError, match=r"report\.md cannot be written \(No space"):
         write_set({first: "new", second: "new"})
     assert [path.read_text() for path in (first, second)] == ["old", "old"]
     assert sorted(os.listdir(tmp_path)) == ["record.json", "report.md"]
@@ -144,7 +144,7 @@ def test_what_is_no_file_is_written_to_and_not_replaced() -> None:
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(ConfigError, match="is a folder, a pipe or a device: give a file"):
+        with pytest.raises(ConfigError, match="a pipe or a device: give a file"):
             read_text(place, 100)
 
 
@@ -159,7 +159,7 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
 def test_text_of_another_encoding_is_refused_with_the_remedy(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "file").write_text("a = 'é'", encoding=encoding)
     family = encoding.removesuffix("-LE")
-    with pytest.raises(ConfigError, match=f"looks like {family} .*'iconv -f {family} -t UTF-8'"):
+    with pytest.raises(ConfigError, match=f"{family} .*'iconv -f {family} -t UTF-8'"):
         read_text(tmp_path / "file", 100)
 
 

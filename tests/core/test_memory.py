@@ -34,7 +34,7 @@ def test_the_variable_gives_the_limit(
 @pytest.mark.cases("given", ["many", "8 parsecs", "-1", "nan", "1e9", "0x10"])
 def test_a_malformed_limit_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, given)
-    with pytest.raises(ConfigError, match=r"no amount of memory.*such as 8GiB"):
+    with pytest.raises(ConfigError, match=r"such as 8GiB"):
         fits(1)
 
 
@@ -43,7 +43,7 @@ def test_the_limit_is_a_share_of_what_is_available(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(memory, "_available", lambda: 10**9)
     assert fits(0.8e9 - 1)
     assert not fits(0.8e9 + 1)
-    with pytest.raises(ConfigError, match=re.escape("800 MB (80% of the memory that is avail")):
+    with pytest.raises(ConfigError, match=re.escape("800 MB (80%")):
         check_memory("it", "its size", 9e8, "do less")
 
 
@@ -72,10 +72,10 @@ def test_a_refusal_names_growth_bytes_limit_and_remedy(monkeypatch: pytest.Monke
     check_memory("the table", "the square of its side (10)", 2e9, "make it smaller")
     with pytest.raises(ConfigError) as refused:
         check_memory("the table", "the square of its side (10)", 2.5e9, "make it smaller")
-    assert str(refused.value) == (
-        "the table would take 2.5 GB of memory, which grows with the square of its side (10), and "
-        "the limit is 2 GB (DPAUDIT_MEMORY): make it smaller, or set DPAUDIT_MEMORY higher"
-    )
+    said = str(refused.value)
+    for part in ("the table would take 2.5 GB", "its side (10)", "2 GB (DPAUDIT_MEMORY)"):
+        assert part in said
+    assert "make it smaller, or set DPAUDIT_MEMORY higher" in said
 
 
 @pytest.mark.cases(

@@ -84,13 +84,13 @@ MISSING = {
 
 @pytest.mark.cases("users", MISSING)
 def test_a_missing_id_is_refused_with_its_row(users: str) -> None:
-    with pytest.raises(DataError, match="the data frame, row 2, column 'user_id': the user id "):
+    with pytest.raises(DataError, match="the data frame, row 2, column 'user_id'"):
         given_ratings(of(user_id=MISSING[users]))
 
 
 @pytest.mark.cases("rating", ["x", None, np.inf, "", "1_0", "٣", 10**400])
 def test_a_rating_that_is_no_number_is_refused_with_its_row(rating: Any) -> None:
-    with pytest.raises(DataError, match=r"row 3, column 'rating': the rating.* is not a finite"):
+    with pytest.raises(DataError, match=r"row 3, column 'rating': .* not a finite"):
         given_ratings(of(rating=[1.0, 2.0, rating]))
 
 
@@ -127,7 +127,7 @@ def test_times_that_cannot_be_used_are_counted() -> None:
     ratings = given_ratings(of(timestamp=[1.7e9, 1.7e9, 1.7e12]))
     repair = ratings.repairs[0]
     assert (ratings.time, repair.count) == (None, 3)
-    assert repair.what.startswith("times, not used as in row 3 the time 1700000000000.0 looks like")
+    assert repair.what.startswith("times, not used as in row 3 ")
 
 
 class Nameless:
@@ -145,7 +145,7 @@ class Nameless:
 def test_objects_are_no_ids(users: Any) -> None:
     columns = {"user_id": users, "item_id": [1, 2, 3]}
     frame = pl.DataFrame(columns) if isinstance(users, pl.Series) else pd.DataFrame(columns)
-    with pytest.raises(DataError, match=r"column 'user_id': the column holds (objects|lists)"):
+    with pytest.raises(DataError, match=r"column 'user_id': .* (objects|lists)"):
         given_ratings(frame)
 
 
@@ -159,7 +159,7 @@ NESTED: list[Any] = [
 
 @pytest.mark.cases("frame", NESTED)
 def test_lists_and_records_are_no_ids(frame: Any) -> None:
-    with pytest.raises(DataError, match="column 'user_id': the column holds lists or records"):
+    with pytest.raises(DataError, match=r"column 'user_id': .* lists or records"):
         given_ratings(frame)
 
 
@@ -191,7 +191,7 @@ def test_what_is_no_frame_of_interactions_is_refused(frame: Any, words: str) -> 
 @pytest.mark.cases("library", ["pandas", "polars, lazy", "Arrow table"])
 def test_an_empty_frame_is_refused(library: str) -> None:
     empty: dict[str, Any] = {name: [] for name in VALUES}
-    with pytest.raises(DataError, match="the data frame holds no ratings"):
+    with pytest.raises(DataError, match="holds no ratings"):
         given_ratings(FRAMES[library](empty))
 
 

@@ -87,7 +87,7 @@ def test_one_label_is_the_interaction_unless_there_are_ratings(
 
 
 def test_a_label_without_an_interaction_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="column 'like' holds 0 alone, so no row is an interaction"):
+    with pytest.raises(DataError, match="column 'like' holds 0 alone"):
         sniff(values(tmp_path, "like", [0, 0, 0]))
 
 
@@ -108,7 +108,5 @@ def test_what_is_only_shown_is_no_interaction(tmp_path: Path, name: str) -> None
 
 @pytest.mark.cases(("name", "words"), [("rating", "like dislike"), ("click", "VRAI FAUX")])
 def test_two_words_are_to_be_numbers(tmp_path: Path, name: str, words: str) -> None:
-    with pytest.raises(
-        DataError, match=f"column '{name}': the column holds '.*' and '.*': write 1"
-    ):
+    with pytest.raises(DataError, match=f"column '{name}': .*'.*' and '.*': write 1"):
         sniff(values(tmp_path, name, words.split() * 5))

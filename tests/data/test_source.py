@@ -292,11 +292,9 @@ def test_only_variables_that_the_user_allows_are_read(monkeypatch: pytest.Monkey
     for allowed in (None, "", "OTHER", "SECRET_TOKENS"):
         if allowed is not None:
             monkeypatch.setenv("DPAUDIT_ALLOW_ENV", allowed)
-        with pytest.raises(
-            DataError, match=r"rename it to DPAUDIT_SECRET_TOKEN, or list"
-        ) as caught:
+        with pytest.raises(DataError, match=r"rename it to DPAUDIT_SECRET_TOKEN") as caught:
             source.file()
-        assert "environment variable SECRET_TOKEN, which a config may not" in str(caught.value)
+        assert "environment variable SECRET_TOKEN" in str(caught.value)
         assert "hunter2" not in str(caught.value)
     monkeypatch.setenv("DPAUDIT_ALLOW_ENV", "OTHER, SECRET_TOKEN")
     assert source.file() == Path("hunter2/u.data")
@@ -308,7 +306,7 @@ def test_unset_variable_names_the_remedy(monkeypatch: pytest.MonkeyPatch, value:
     if value is not None:
         monkeypatch.setenv("DPAUDIT_DATA", value)
     source = DataSource(format="movielens-100k", path="${DPAUDIT_DATA}/ml-100k/u.data")
-    with pytest.raises(DataError, match="set DPAUDIT_DATA to the folder of your data sets"):
+    with pytest.raises(DataError, match="set DPAUDIT_DATA"):
         source.file()
 
 

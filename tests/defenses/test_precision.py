@@ -125,7 +125,7 @@ def test_a_grid_is_a_power_of_two_coarse_against_draws_and_fine_against_noise(
 
 def test_finite_precision_takes_its_part_of_epsilon_and_no_more_than_it_may() -> None:
     assert precision.kept_epsilon(1.0, 2.0**-20) == 1 - 2.0**-20
-    with pytest.raises(ConfigError, match=r"epsilon = 0\.001 is too small for double precision"):
+    with pytest.raises(ConfigError, match=r"epsilon = 0\.001 is too small"):
         precision.kept_epsilon(1e-3, 2e-4)
     free, kept = (SgdSimilarity(0.5, "corrected").noise_scale(1, Scale(), n) for n in (0, 1682))
     # 10 steps of 1682² numbers: ε falls by 2.1e-4.
@@ -177,5 +177,5 @@ def test_only_without_noise_epsilon_may_be_infinite() -> None:
     precision.check_finite(1e6, "published")
     precision.check_finite(math.inf, "nonprivate")
     for epsilon, variant in ((math.inf, "published"), (1e7, "corrected"), (1e7, "nonprivate")):
-        with pytest.raises(ValueError, match="is above 1e6: use at most 1e6, or inf with"):
+        with pytest.raises(ValueError, match="use at most 1e6, or inf"):
             precision.check_finite(epsilon, variant)  # type: ignore[arg-type]

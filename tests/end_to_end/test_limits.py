@@ -80,7 +80,7 @@ def test_a_hostile_config_is_one_short_sentence_at_once(name: str, tmp_path: Pat
 def test_a_device_without_end_is_no_config() -> None:
     if not Path("/dev/zero").exists():
         pytest.skip("there is no device without end")
-    with pytest.raises(ConfigError, match="is a folder, a pipe or a device"):
+    with pytest.raises(ConfigError, match="a pipe or a device"):
         config_file.load(Path("/dev/zero"))
 
 
@@ -90,7 +90,7 @@ def test_a_device_without_end_is_no_config() -> None:
 def test_an_option_cannot_nest_a_config_without_end(override: str, tmp_path: Path) -> None:
     path = tmp_path / "audit.toml"
     path.write_text("[model]\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"--set .* nests tables or lists more than 20 deep"):
+    with pytest.raises(ConfigError, match=r"--set .* more than 20 deep"):
         config_file.load(path, [override])
 
 

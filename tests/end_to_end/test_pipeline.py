@@ -298,4 +298,5 @@ def test_the_hook_of_claims_names_published_guarantees(shell: dict[str, str]) ->
 
 def test_hooks_are_valid() -> None:
     clientlib = pytest.importorskip("pre_commit.clientlib")
-    clientlib.load_manifest(ROOT / ".pre-commit-hooks.yaml")
+    manifest = clientlib.load_manifest(ROOT / ".pre-commit-hooks.yaml")
+    assert {hook["id"] for hook in manifest} == {"dpaudit-plan", "dpaudit-claims"}

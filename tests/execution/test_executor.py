@@ -123,7 +123,7 @@ def test_a_stage_never_gets_the_results_of_another_one_of_the_run(tmp_path: Path
         executor = Executor(store=store)
         for word in ("1.0", "2.0"):
             assert executor.within("m: share", word).map("", str, numbers(2), lambda _: 1)
-        with pytest.raises(ConfigError, match="m: share: its results would be those of an earlier"):
+        with pytest.raises(ConfigError, match=r"m: share: .* an earlier"):
             executor.within("m: share", "1.0").map("", str, numbers(2), lambda _: 1)
 
 

@@ -46,7 +46,7 @@ def test_what_cannot_be_sent_to_processes_is_one_sentence(tmp_path: Path) -> Non
     lock = threading.Lock()
     work = Shared(lambda part: np.full(part, float(lock.locked())))
     for send in (lambda: work.save(tmp_path, 0), lambda: pickle.dumps(work)):
-        with pytest.raises(ConfigError, match=r"cannot be sent to other processes .*pickle.*fit"):
+        with pytest.raises(ConfigError, match=r"cannot be sent .*pickle.*fit"):
             send()
 
 
@@ -73,7 +73,7 @@ def test_without_the_extra_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpaudit.execution.workers._TIMEOUT", "1s")
     with (
-        pytest.raises(ConfigError, match="no Dask scheduler answers at tcp"),
+        pytest.raises(ConfigError, match="scheduler answers at tcp"),
         started(Workers(0, "dask", "tcp://127.0.0.1:1")),
     ):
         pass
@@ -117,7 +117,7 @@ def test_a_task_that_always_kills_its_process_ends_the_run() -> None:
 
     with (
         started(Workers(2, "processes")) as pool,
-        pytest.raises(RunError, match="workers ended before their tasks did, 3 times"),
+        pytest.raises(RunError, match=r"workers ended .* 3 times"),
     ):
         Executor(pool).map("", dying, range(6), lambda _: 1)
 

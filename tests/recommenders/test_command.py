@@ -170,7 +170,7 @@ def test_what_goes_wrong_is_one_sentence(scratch: Path, way: str, words: list[st
 
 def test_a_shape_that_changes_between_trainings_is_noticed() -> None:
     assert answer("changes its shape", seed=4).lists.shape == (3, K)
-    with pytest.raises(RunError, match=r"seed 5: lists.csv has no column rank, only 'user, item'"):
+    with pytest.raises(RunError, match=r"seed 5: lists\.csv .* rank, only 'user, item'"):
         answer("changes its shape", seed=5)
 
 
@@ -182,7 +182,7 @@ def test_a_training_that_fails_is_run_again(tmp_path: Path) -> None:
         shown = recommender.answer(trained_on(data()), seed, query())
         np.testing.assert_array_equal(shown.scores, counts()[query().items])
     assert len(notes.read_text()) == 7
-    with pytest.raises(RunError, match=r"with seed 9, try 3 of 3: it ended with exit code 1"):
+    with pytest.raises(RunError, match=r"seed 9, try 3 of 3: .* code 1"):
         answer("crashes", seed=9, retries=2)
     notes.write_text("xx")
     with pytest.raises(RunError, match=r"with seed 1: it ended.*the third one"):
@@ -195,7 +195,7 @@ def test_a_command_that_hangs_is_stopped_with_all_it_started(
     scratch: Path, tmp_path: Path, way: str
 ) -> None:
     notes = tmp_path / "notes"
-    with pytest.raises(RunError, match=r"stopped after 1 seconds: set params.timeout higher"):
+    with pytest.raises(RunError, match=r"after 1 seconds: .*params\.timeout"):
         answer(way, timeout=1, env={"NOTES": str(notes)})
     if way == "hangs":
         assert all(gone(int(pid)) for pid in notes.read_text().split())
@@ -276,7 +276,7 @@ def test_a_command_that_fails_to_forget_trains_again(tmp_path: Path) -> None:
 
 
 def test_a_command_forgets_by_its_own_method_alone() -> None:
-    with pytest.raises(ConfigError, match="forget = 'filter' needs a model of a library"):
+    with pytest.raises(ConfigError, match="forget = 'filter' needs"):
         failing("works").answer_without(
             trained_on(data()),
             [Deletion("filter", trained_on(data()), np.zeros((1, 2), np.int32))],

@@ -68,7 +68,7 @@ def test_what_shards_lack_is_refused() -> None:
     query = Query(*EVERY, np.arange(60, dtype=np.int32), 4, factors=True)
     with pytest.raises(ConfigError, match="4 shards publish no common factors"):
         sharded.answer(Interactions.of(DATA), 5, query)
-    with pytest.raises(ConfigError, match=r"shards = 1000: one of them has no interactions"):
+    with pytest.raises(ConfigError, match=r"shards = 1000: .* no interactions"):
         Sharded(Copying(), 1000).answer(Interactions.of(DATA), 5, QUERY)
 
 

@@ -165,7 +165,7 @@ def test_recommenders_without_artefacts_say_so(tmp_path: Path) -> None:
     ratings = small_ratings()
     design = Design.of(ratings, small_table(), 1)
     training = Training.of(Ignorant(), design, ["interaction"], ["scores"], tmp_path)
-    with pytest.raises(ConfigError, match=r"recommender\.save is for models of a class"):
+    with pytest.raises(ConfigError, match=r"recommender\.save is for"):
         training(0)
 
 
@@ -215,7 +215,7 @@ def test_an_audit_keeps_the_judged_models_and_their_digests(
     # Another run of the folder trains nothing, and finds what is changed or missing.
     kept = (tmp_path / "models" / name / "model").read_text(encoding="utf-8")
     (tmp_path / "models" / name / "model").write_text(kept[:-1] + " ]", encoding="utf-8")
-    with pytest.raises(RunError, match="is no longer the model that its training kept"):
+    with pytest.raises(RunError, match="no longer the model"):
         run_audit(config(tmp_path), allow_code=True, folder=folder)
     (tmp_path / "models" / name / "model").unlink()
     (tmp_path / "models" / name).rmdir()
@@ -224,7 +224,7 @@ def test_an_audit_keeps_the_judged_models_and_their_digests(
 
 
 def test_a_folder_is_for_code_of_yours_and_for_one_recommender() -> None:
-    with pytest.raises(ValueError, match="keeps the models of a target or a command"):
+    with pytest.raises(ValueError, match="a target or a command"):
         MembershipConfig.model_validate(
             {"recommender": {"library": "most-popular", "save": "models"}}
         )

@@ -101,11 +101,9 @@ def test_what_surprise_divides_by_zero_for_is_named() -> None:
     users, items = np.nonzero(mask)
     data = csr_array((zero[mask], (users, items)), shape=zero.shape)
     recommender = Surprise("KNNBasic", {"sim_options": {"name": "cosine"}})
-    with pytest.raises(
-        RunError, match=r"\(KNNBasic\) divides by zero: .* all 0 has no cosine: set"
-    ):
+    with pytest.raises(RunError, match=r"\(KNNBasic\) divides by zero: .* cosine"):
         recommender.fit(data, SEED)
     constant = csr_array(np.full((4, 4), 3, np.float32))
     recommender = Surprise("KNNBaseline", {"sim_options": {"name": "pearson_baseline"}})
-    with pytest.raises(RunError, match=r"all the same have no pearson_baseline: set .* to 'msd'"):
+    with pytest.raises(RunError, match=r"pearson_baseline: set .*'msd'"):
         recommender.fit(constant, SEED)

@@ -135,7 +135,7 @@ def test_a_model_that_differs_with_one_seed_is_not_compared_by_attacks(drifting:
     assert compared.outcome == "inconclusive"
     assert "attack.auc of m0" in compared.reason
     assert "0.61 → 0.81" in compared.reason
-    assert "let data and seed decide the model" in compared.reason
+    assert "data and seed decide the model" in compared.reason
 
 
 def test_numbers_that_could_show_no_change_say_why() -> None:

@@ -136,7 +136,7 @@ def test_a_measurement_has_the_fields_of_its_metric_and_no_others(name: str) -> 
         with pytest.raises(ValidationError, match=f"lacks its {field}"):
             measurement_of(name, **{field: None})
     foreign = next(field for field in ("pair", "effort", "against") if field not in known)
-    with pytest.raises(ValidationError, match=f"{name} of 'm' cannot have {foreign}"):
+    with pytest.raises(ValidationError, match=f"{name} of 'm' .*{foreign}"):
         measurement_of(name, **{foreign: VALUES.get(foreign, "one")})
 
 

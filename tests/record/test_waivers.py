@@ -51,7 +51,7 @@ def test_words_are_not_blank(name: str) -> None:
 
 @pytest.mark.cases("value", [20270131, 1.5, True, datetime(2027, 1, 31, tzinfo=UTC)])
 def test_a_number_is_no_day(value: Any) -> None:
-    with pytest.raises(ValidationError, match="is no day: write it as 2027-01-31"):
+    with pytest.raises(ValidationError, match="write it as 2027-01-31"):
         Waiver(**{**FIELDS, "expires": value})
 
 

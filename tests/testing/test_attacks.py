@@ -89,7 +89,7 @@ def test_an_attack_that_cheats_or_gives_no_scores_is_found(
 ) -> None:
     # A random state that the test sets does not make an attack's draws its own.
     monkeypatch.setattr(Honest, "score", lambda _, *given: score(*given))
-    with pytest.raises(AssertionError, match=f"honest: score with a population of 12 .*{words}"):
+    with pytest.raises(AssertionError, match=f"honest: score .* 12 .*{words}"):
         check_attack(Honest)
 
 
@@ -107,13 +107,13 @@ def test_a_trial_is_scored_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         return scores - len(scores)
 
     monkeypatch.setattr(ItemPlace, "score", among)
-    with pytest.raises(AssertionError, match="gives a trial another result beside other trials"):
+    with pytest.raises(AssertionError, match="another result beside other trials"):
         check_attack(ItemPlace)
 
 
 def test_an_index_of_no_candidate_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ListIdeal, "infer", lambda _, logs, __: np.full(len(logs), 5))
-    with pytest.raises(AssertionError, match=r"infer gives an index that is not in 0 … 4"):
+    with pytest.raises(AssertionError, match=r"infer .* not in 0 … 4"):
         check_attack(ListIdeal)
     monkeypatch.setattr(ListIdeal, "infer", lambda _, logs, __: np.zeros(len(logs)))
     with pytest.raises(AssertionError, match=r"infer gives float64"):
@@ -141,6 +141,6 @@ def test_types_of_ones_own_need_a_view() -> None:
             """Return three scores."""
             return np.zeros(3)
 
-    with pytest.raises(AssertionError, match="reader reads Letter with Letter, which dpaudit does"):
+    with pytest.raises(AssertionError, match="reader reads Letter with Letter"):
         check_attack(Reader)
     check_attack(Reader, View(Letter(), Letter()))

@@ -117,9 +117,9 @@ def test_features_that_cannot_be_fitted_are_refused() -> None:
     good = np.random.default_rng(0).normal(size=(20, 2))
     bad = good.copy()
     bad[3, 1] = np.nan
-    with pytest.raises(InputError, match="present holds a feature that is not finite"):
+    with pytest.raises(InputError, match=r"present .* not finite"):
         Canary().fit(good, bad)
-    with pytest.raises(InputError, match="absent has 1 trials: give at least 2"):
+    with pytest.raises(InputError, match="absent has 1 trials"):
         Canary().fit(good[:1], good)
 
 

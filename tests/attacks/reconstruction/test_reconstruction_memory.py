@@ -25,8 +25,8 @@ def test_fits_to_ratings_grow_with_users_and_the_square_of_dimensions(
     monkeypatch.setenv(VARIABLE, "60 kB")
     with pytest.raises(
         ConfigError,
-        match=r"would take 69.1 kB .* users \(40\) times the square of the dimensions \(8\), "
-        r"and the limit is 60 kB \(DPAUDIT_MEMORY\): lower the model's params.dimensions",
+        match=r"69\.1 kB .* users \(40\) .* dimensions \(8\), .* 60 kB \(DPAUDIT_MEMORY\): "
+        r".*params\.dimensions",
     ):
         Reconstruction().reconstruct(RELEASE, SHARED, USERS, USERS)
     monkeypatch.setenv(VARIABLE, "70 kB")
@@ -38,8 +38,8 @@ def test_negatives_grow_with_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "15 kB")
     with pytest.raises(
         ConfigError,
-        match=r"would take 16 kB .* fitted users \(40\) times the most negatives of one \(50\), "
-        r"and the limit is 15 kB \(DPAUDIT_MEMORY\): lower params.most",
+        match=r"16 kB .* users \(40\) .* negatives .*\(50\), .* 15 kB \(DPAUDIT_MEMORY\): "
+        r".*params\.most",
     ):
         RankingReconstruction().lists(RELEASE, SHARED, USERS, 3)
     assert RankingReconstruction(most=20).lists(RELEASE, SHARED, USERS, 3).shape == (1, 40, 3)

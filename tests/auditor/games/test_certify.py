@@ -158,7 +158,7 @@ def test_coins_of_trainings_are_bounded_at_the_delta_of_the_claim() -> None:
     assert event == estimate.method
     assert estimate.lower < bound(CoinScores(scores, coins, 2), LEVEL, 3)[0].lower
     estimate, event = bound(CoinScores(scores, coins, 2, guesses=(100, 50)), level, 3)
-    assert event == "one-run exact at δ = 0.001, 150 guesses set beforehand"
+    assert str(event).startswith("one-run exact at δ = 0.001, 150 guesses")
 
 
 def noise_game(claimed: float | None, fails: Exception | None = None) -> NoiseGame[float]:
@@ -213,9 +213,7 @@ def test_a_mutant_whose_run_fails_is_named_and_a_larger_one_is_tried(error: Exce
 
     certificate = replace(honest, score=score).certified([Bar(0.5, 1.5)])
     (failed,) = certificate.failed
-    assert str(failed) == (
-        f"the same game cannot be run on noise for ε = 0.75 ({str(error).replace(chr(10), ' ')})"
-    )
+    assert f"ε = 0.75 ({str(error).replace(chr(10), ' ')})" in str(failed)
     # Only what was run says something of the power.
     (control,) = certificate.controls
     assert control.factor > 1.5

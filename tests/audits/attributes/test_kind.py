@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -78,10 +79,7 @@ def test_what_is_open_of_users_is_decided_by_more_of_them_and_by_no_trainings(
 
 def test_reports_say_it_in_one_sentence_and_name_no_user(result: AuditResult) -> None:
     page = markdown.render(result)
-    assert (
-        "From the own list, gender is guessed with AUC 1.00; from the raw history 1.00; from a "
-        "model without the user 0.50." in page
-    )
+    assert re.search(r"gender [^.]* AUC 1\.00; [^.]* 1\.00; [^.]* 0\.50\.", page)
 
 
 @pytest.mark.cases(

@@ -158,7 +158,7 @@ def test_pairs_of_either_kind_are_of_two_users_at_least(
     if words is None:
         _check_pairs(given)
         return
-    with pytest.raises(ConfigError, match=f"fewer than two of the observed users {words}"):
+    with pytest.raises(ConfigError, match=f"fewer than two .* {words}"):
         _check_pairs(given)
 
 
@@ -361,7 +361,7 @@ def test_gates_judge_the_divergence_of_submissions(divergent: AuditResult) -> No
         "fail", "inconclusive", "pass", "pass", "pass", "inconclusive",
     ]  # fmt: skip
     assert "so max cannot pass" in divergent.gates[1].reason
-    assert divergent.gates[3].reason.endswith("if the noise has the law that its code states")
+    assert divergent.gates[3].reason.endswith("the law that its code states")
     # One joint number a point, beside those that stand by themselves.
     assert divergent.family.size == 4
     joint = [m for m in of(divergent, "transcript.kl") if m.estimate.kind == "frequentist"]

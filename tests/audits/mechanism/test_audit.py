@@ -273,9 +273,7 @@ def returning(*values: Any) -> Callable[..., Any]:
 
 
 def test_outputs_in_which_nothing_can_be_read_are_refused() -> None:
-    with pytest.raises(
-        InputError, match="returned objects of type object, in which nothing can be read"
-    ):
+    with pytest.raises(InputError, match="objects of type object"):
         audit(returning(object()), 0, 1, trials=200)
 
 
@@ -417,7 +415,7 @@ def test_an_exception_on_one_data_set_is_an_output(error: type[BaseException], s
     assert result.epsilon.lower > 1.5
     assert result.raised is not None
     assert "0.000% of those on D, " in result.raised
-    assert f"the first of them {error.__name__}: no answer" in result.raised
+    assert f" {error.__name__}: no answer" in result.raised
 
 
 @pytest.mark.long

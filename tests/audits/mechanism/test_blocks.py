@@ -151,9 +151,9 @@ def test_data_that_are_changed_in_a_process_are_refused(executor: Executor) -> N
             data[0] += 1
         return rng.random()
 
-    with pytest.raises(InputError, match="changes its data set in place"):
+    with pytest.raises(InputError, match="in place"):
         audit_pairs(changing, [([0], [1])], trials=400, executor=executor)
-    with pytest.raises(InputError, match="changes its data set in place"):
+    with pytest.raises(InputError, match="in place"):
         audit(lambda data, rng: data.append(1) or rng.random(), [0], [1], trials=400)
 
 

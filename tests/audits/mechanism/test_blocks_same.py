@@ -46,9 +46,9 @@ def test_equal_data_sets_are_refused(pair: tuple[Any, Any]) -> None:
         raise AssertionError
 
     assert same_data(*pair)
-    with pytest.raises(InputError, match=r"pairs\[0\] holds the same data set twice"):
+    with pytest.raises(InputError, match=r"pairs\[0\] .*same data set"):
         audit(never, *pair)
-    with pytest.raises(InputError, match=r"pairs\[1\] holds the same data set twice"):
+    with pytest.raises(InputError, match=r"pairs\[1\] .*same data set"):
         audit_pairs(never, [(0, 1), pair])
     with pytest.raises(InputError, match="the same data set twice"):
         assert_satisfies_dp(never, pair, 1.0)

@@ -74,7 +74,7 @@ def test_calls_of_many_outputs_are_refused_where_these_are_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(game, "MOST", 1000)
-    with pytest.raises(InputError, match="outputs of one call are alike"):
+    with pytest.raises(InputError, match="are alike"):
         audit(BATCHED[name](), 0, 1, trials=8000, score=itself, batched=True)
 
 
@@ -88,7 +88,8 @@ def test_independent_batches_are_not_refused(monkeypatch: pytest.MonkeyPatch) ->
 
     for data in (1e-9, 3.0):
         for _ in range(20):
-            audit(mechanism, 0.0, data, trials=8000, score=itself, batched=True)
+            result = audit(mechanism, 0.0, data, trials=8000, score=itself, batched=True)
+            assert result.epsilon.n == 8000
 
 
 @pytest.mark.long
@@ -193,7 +194,7 @@ def test_a_mechanism_that_cannot_be_sent_is_refused() -> None:
         with lock:
             return rng.random()
 
-    with pytest.raises(InputError, match="define it at the top of a module, without locks"):
+    with pytest.raises(InputError, match="without locks"):
         Calls(locked, False, 1, fresh_process=True).run((0, 1), "test", 3)
 
 
@@ -204,7 +205,7 @@ def test_a_mechanism_that_changes_its_data_is_refused() -> None:
         data[0] += 1
         return data[0]
 
-    with pytest.raises(InputError, match="changes its data set in place"):
+    with pytest.raises(InputError, match="in place"):
         audit(mechanism, [0, 1], [0, 2], trials=400, score=itself)
     # Data that cannot be compared are not checked.
     audit(lambda data, rng: rng.normal(), object(), object(), trials=400, score=itself)

@@ -150,12 +150,12 @@ def test_few_equal_outputs_are_not_called_constant() -> None:
 
 @pytest.mark.long
 def test_an_assertion_fails_after_some_hundred_outputs() -> None:
-    with pytest.raises(AssertionError, match=r"after \d\d\d of at most 20000 outputs"):
+    with pytest.raises(AssertionError, match=r"after \d\d\d of at most 20000 "):
         assert_satisfies_dp(laplace, (0.0, 6.0), 1.0, trials=20_000, seed=1)
 
 
 def test_errors() -> None:
-    with pytest.raises(InputError, match="stop = 'soon' is neither 'when-decided' nor None"):
+    with pytest.raises(InputError, match=r"stop = 'soon' .*'when-decided'"):
         stopping(stop="soon")
     with pytest.raises(InputError, match="decides on a claim"):
         stopping(claim=None)

@@ -143,9 +143,7 @@ def test_what_is_not_read_is_a_violation_that_is_missed() -> None:
     assert result.unread == ("objects of type function",)
     assert result.control is not None
     assert not result.control.found
-    assert result.control.mutant == (
-        "any violation in what it does not read: objects of type function"
-    )
+    assert result.control.mutant.endswith("does not read: objects of type function")
 
 
 def test_equal_data_sets_are_no_game() -> None:

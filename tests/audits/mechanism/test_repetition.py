@@ -116,7 +116,7 @@ def test_a_violation_by_noise_of_its_own_is_counted_in_fresh_processes() -> None
     assert result.epsilon.lower > 1
     assert not result.doubtful
     assert result.repetition is not None
-    assert "so the bound is that of " in result.repetition
+    assert "the bound is that of " in result.repetition
     assert result.epsilon.n <= 100
 
 
@@ -141,9 +141,7 @@ def test_what_may_hold_its_noise_is_neither_broken_nor_passed() -> None:
     noise = float(np.random.default_rng().laplace())
     result = audit(lambda data, rng: sum(data) + noise, *PAIR, trials=400, claim=1.0, score=values)
     check_withheld(result, noiseless=True)
-    assert "values from when the mechanism was made (noise), which may be its" in str(
-        result.repetition
-    )
+    assert "was made (noise), " in str(result.repetition)
 
 
 @pytest.mark.long
@@ -162,7 +160,7 @@ def test_kept_noise_of_a_module_is_drawn_again() -> None:
     """
     result = audit(ONCE_AND_FRESH, *PAIR, trials=200, claim=1.0, confidence=0.999, score=values)
     assert result.epsilon.lower <= 0.1
-    assert "calls in fresh processes do not repeat the ε >=" in str(result.repetition)
+    assert "do not repeat the ε >=" in str(result.repetition)
 
 
 @pytest.mark.long
@@ -184,7 +182,7 @@ def test_what_cannot_be_repeated_is_not_certified() -> None:
     result = audit(locked, [0, 0], [3, 3], trials=400, claim=1.0, score=values)
     assert (result.epsilon.lower, result.doubtful) == (0, True)
     assert result.repetition is not None
-    assert "cannot be sent to a fresh process" in result.repetition
+    assert "cannot be sent" in result.repetition
 
 
 @pytest.mark.long

@@ -99,7 +99,7 @@ def test_the_result_shows_itself(audit: RecommenderAudit, tmp_path: Path) -> Non
     assert audit._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
     assert "</main>" in unescape(audit._repr_html_())
     assert len(repr(audit)) < 2000
-    assert repr(audit).startswith("RecommenderAudit: NO DECISION. Nothing was decided")
+    assert repr(audit).startswith("RecommenderAudit: NO DECISION. ")
     frame = audit.to_frame()
     assert len(frame) == len(audit.record.measurements)
     wanted = frame.query("metric == 'attack.auc' and observer == 'scores'")
@@ -311,7 +311,7 @@ def locked() -> Locked:
 def test_an_object_that_cannot_be_copied_is_refused_and_what_makes_it_is_not(
     audit: RecommenderAudit,
 ) -> None:
-    with pytest.raises(ConfigError, match=r"Locked cannot be copied .*: give the class, or a func"):
+    with pytest.raises(ConfigError, match=r"Locked cannot be copied .*: give the class"):
         audited(Locked())
     for maker in (Locked, locked):
         again = audited(maker)

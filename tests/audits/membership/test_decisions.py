@@ -47,7 +47,7 @@ def said(*gates: dict[str, Any], **changes: Any) -> str:
 )
 def test_the_fewest_trainings_that_pass_are_named(trainings: int, can: str) -> None:
     text = said(GATE, trainings=trainings)
-    assert "can pass with membership.trainings = 23: 19 are judged" in text
+    assert "membership.trainings = 23: 19 are judged" in text
     assert text.endswith(f"{can}.")
 
 
@@ -137,7 +137,7 @@ def test_the_targets_that_a_limit_needs_are_told(
 
 def test_the_targets_of_gates_on_trainings_at_hand_are_foretold() -> None:
     gate = {"metric": "leak", "max": 0.1, "of": "this-model"}
-    assert "targets of a unit if nothing leaks" in said(gate)
+    assert "if nothing leaks" in said(gate)
     assert "more than a million" in said({**gate, "max": 0.0001})
     assert "targets of a unit" not in said({**gate, "of": "average"})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def test_a_leak_in_every_training_ends_them_and_leaves_other_gates_open(fits: li
     assert [gate.outcome for gate in record.gates] == ["fail", *["inconclusive"] * 3]
     assert "2 of 2 judged trainings are above 1e-09" in record.gates[0].reason
     for gate in record.gates[1:]:
-        assert "Stopped after 2 judged trainings, which 3 others calibrate, of 24" in gate.reason
+        assert re.search("after 2 judged trainings, which 3 .*, of 24", gate.reason)
     for one in record.measurements:
         if one.metric == "epsilon":
             assert one.estimate.alpha == pytest.approx(record.family.alpha / 5)
@@ -155,7 +156,7 @@ def test_a_model_that_stops_leaves_gates_on_others_open() -> None:
     gates = {**FAILS, "where": {"model": "a"}}, {**PASSES, "where": {"model": "b"}}
     record = run_audit(config(*gates, labels="ab"))
     assert [gate.outcome for gate in record.gates] == ["fail", "inconclusive"]
-    assert "another model has 2: audit them apart" in record.gates[1].reason
+    assert "has 2: audit them apart" in record.gates[1].reason
 
 
 def test_trainings_that_were_done_elsewhere_are_judged_whole(

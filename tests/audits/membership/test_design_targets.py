@@ -161,7 +161,7 @@ def test_the_last_of_a_user_is_held_out() -> None:
         of_user = ratings.user == ratings.user[row]
         assert of_user.sum() > 1
         assert ratings.time[row] == ratings.time[of_user].max()
-    with pytest.raises(DataError, match="36 users have two interactions or more, too few for"):
+    with pytest.raises(DataError, match=r"36 users .*too few for"):
         held(ratings, hold="last", held_out=37)
 
 
@@ -177,7 +177,7 @@ def test_all_since_a_time_is_held_out() -> None:
     since = float(np.sort(ratings.time)[-25])
     rows = held(ratings, held_out_from=since)
     assert sorted(ratings.time[rows]) == sorted(ratings.time)[-25:]
-    with pytest.raises(DataError, match=r"19 interactions happened since .* too few to measure"):
+    with pytest.raises(DataError, match=r"19 interactions .* too few"):
         held(ratings, held_out_from=float(np.sort(ratings.time)[-19]))
 
 
@@ -211,7 +211,7 @@ def test_a_date_is_not_compared_with_other_numbers() -> None:
 def test_a_date_is_a_time() -> None:
     for date in ("1970-01-02", datetime.date(1970, 1, 2), 86400):
         assert Membership.model_validate({"held_out_from": date}).held_out_from == 86400
-    with pytest.raises(ValidationError, match="'soon' is neither a number nor a date"):
+    with pytest.raises(ValidationError, match="'soon' is neither"):
         Membership.model_validate({"held_out_from": "soon"})
     with pytest.raises(ValidationError, match="remove held_out, or it"):
         Membership.model_validate({"held_out_from": 3, "held_out": 20})
@@ -219,7 +219,7 @@ def test_a_date_is_a_time() -> None:
 
 @pytest.mark.parametrize("table", [{"hold": "last"}, {"held_out_from": 0}])
 def test_data_without_times_are_refused(table: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="the data have no times: name them"):
+    with pytest.raises(DataError, match="no times: name them"):
         held(replace(timed(), time=None), **table)
 
 

@@ -425,7 +425,7 @@ def test_a_utility_that_is_undefined_in_a_training_is_no_pass(
     assert len(of(record.measurements, "utility.rmse")) == len(names) - 1
     [judged] = record.gates
     assert judged.outcome == "inconclusive"
-    assert judged.reason.startswith("NMF, ε = inf: utility.rmse is undefined in some training")
+    assert judged.reason.startswith("NMF, ε = inf: utility.rmse is undefined")
 
 
 @pytest.mark.long
@@ -783,10 +783,10 @@ def test_a_gate_on_epsilon_passes_where_a_planted_leak_is_found() -> None:
     gate = {"metric": "epsilon", "max": 1.0, "detectable": 2}
     ((outcome, reason),) = judged(gate, membership=table | {"delta": 0.0})
     assert outcome == "pass"
-    assert "the same game finds a leak of ε = 2 planted by Laplace noise" in reason
+    assert "finds a leak of ε = 2 planted by Laplace" in reason
     ((outcome, reason),) = judged(gate, membership=table)
     assert outcome == "inconclusive"
-    assert "also misses a leak of ε = 2 planted by Gaussian noise" in reason
+    assert "misses a leak of ε = 2 planted by Gaussian" in reason
 
 
 @pytest.mark.usefixtures("ignorant")
@@ -812,7 +812,7 @@ def test_a_gate_on_the_claim_judges_what_the_claim_is_about() -> None:
     assert outcome == "pass"
     assert reason.startswith("most-popular, ε = 1, strongest, interaction (own-list): certified")
     left = "interaction (scores), user (scores), user (own-list)"
-    assert f"no claim is about, and this gate leaves out: {left}" in reason
+    assert f"this gate leaves out: {left}" in reason
     ((outcome, reason),) = judged(gate | {"where": {"observer": "scores"}}, recommender=stated)
     assert outcome == "inconclusive"
-    assert "this variant claims only rating-add-remove, observer own-list" in reason
+    assert "only rating-add-remove, observer own-list" in reason

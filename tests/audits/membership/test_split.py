@@ -117,7 +117,7 @@ def test_an_attack_without_trainings_of_its_own_is_said_to_find_less(
     assert ran("split", path)[0] == 0
     trained(path)
     said = " ".join(ran("run", path, "-o", tmp_path / "out")[1].split())
-    assert ("No further training calibrates the attacks" in said) == (trainings == 1), said
+    assert ("No further training" in said) == (trainings == 1), said
 
 
 def test_a_training_that_did_not_come_back_is_named(config: Path) -> None:
@@ -134,7 +134,7 @@ def test_trainings_of_other_targets_or_in_the_wrong_folder_are_refused(config: P
     trained(config)
     other = CONFIG.replace("interactions = 120", "interactions = 110")
     code, said = ran("run", write(config.parent, other), "-o", config.parent / "out")
-    assert (code, "handed out with other data, targets or questions" in said) == (3, True), said
+    assert (code, "with other data" in said) == (3, True), said
     code, said = ran("split", write(config.parent, other))
     assert (code, "exists: remove the trainings" in said) == (2, True), said
 
@@ -149,7 +149,7 @@ def test_a_seal_of_others_is_refused(config: Path) -> None:
     seal.unlink()
     os.mkfifo(seal)
     code, said = ran("run", config, "-o", config.parent / "out")
-    assert (code, "seal.json cannot be read: split the data anew" in said) == (3, True), said
+    assert (code, "seal.json cannot be read" in said) == (3, True), said
 
 
 def test_more_trainings_extend_a_split(config: Path) -> None:
@@ -176,7 +176,7 @@ def test_trainings_whose_scores_were_mixed_up_decide_nothing(config: Path) -> No
     (other / "scores.csv").rename(first / "scores.csv")
     (config.parent / "scores.csv").rename(other / "scores.csv")
     code, said = ran("run", config, "-o", config.parent / "out")
-    assert (code, "tells which interactions are in training" in said) == (4, True), said
+    assert (code, "are in training" in said) == (4, True), said
     assert "INCONCLUSIVE  attack.auc <= 0.6" in said
 
 
@@ -190,7 +190,7 @@ def test_interactions_that_were_changed_are_refused_and_sorted_ones_are_not(conf
     assert (code, "FAIL  attack.auc" in said) == (1, True), said
     path.write_text("\n".join([head, *lines[:-3]]) + "\n", encoding="utf-8")
     code, said = ran("run", config, "-o", config.parent / "out", "--force")
-    assert (code, "are not those that were handed out" in said) == (3, True), said
+    assert (code, "not those that were handed out" in said) == (3, True), said
     path.unlink()
     code, said = ran("run", config, "-o", config.parent / "out", "--force")
     assert code == 1, said

@@ -197,7 +197,7 @@ def test_unknown_held_out_pairs_leave_the_error_out() -> None:
 
 
 def test_an_infinite_score_stops_the_training() -> None:
-    with pytest.raises(RunError, match=r"scores\[0\] = inf is no finite number"):
+    with pytest.raises(RunError, match=r"scores\[0\] = inf "):
         Training(valued(np.inf), DESIGN, BLOCKS)(0)
 
 

@@ -50,9 +50,9 @@ def test_the_best_epsilon_whose_claim_is_not_false_is_offered(make: Make, weight
         if low <= weight <= high
     ]
     assert at == f"{best.point.epsilon:g}"
-    assert list(drawing.notes) == [
-        "published is offered at some ε only: its claim is false at ε = 0.1, 0.3, 1."
-    ]
+    (note,) = drawing.notes
+    assert note.startswith("published is offered at some ε only")
+    assert note.endswith("false at ε = 0.1, 0.3, 1.")
     if weight == 0.5:
         (panel,) = drawing.panels
         assert [ring["label"] for ring in panel.spec["datasets"]["best"]] == [f"ε = {at}"]
@@ -62,7 +62,9 @@ def test_the_best_epsilon_whose_claim_is_not_false_is_offered(make: Make, weight
 def test_a_model_with_false_claims_alone_is_not_offered(make: Make) -> None:
     recommended, notes = advice(chart(make(epsilons=(0.1, 1.0))))
     assert not recommended
-    assert list(notes) == ["published is not offered: its claim is false at ε = 0.1, 1."]
+    (note,) = notes
+    assert note.startswith("published is not offered")
+    assert note.endswith("false at ε = 0.1, 1.")
 
 
 def test_a_claim_in_doubt_is_not_offered_and_one_not_tested_is_said_to_be(make: Make) -> None:
@@ -79,7 +81,9 @@ def test_a_claim_in_doubt_is_not_offered_and_one_not_tested_is_said_to_be(make: 
     ]
     recommended, notes = advice(chart(base.model_copy(update={"verdicts": doubted})))
     assert sorted(recommended) == [["20", "claim not tested"], ["30", "claim survived"]]
-    assert list(notes) == ["published is offered at some ε only: its claim is in doubt at ε = 10."]
+    (note,) = notes
+    assert note.startswith("published is offered at some ε only")
+    assert note.endswith("in doubt at ε = 10.")
 
 
 def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:

@@ -600,5 +600,5 @@ def test_a_change_that_changes_nothing_is_refused() -> None:
         prediction_game(defense, model, alike, ItemPlace(), "list")
     lists = TopK(epsilon=1.0, variant="corrected")
     row = lists.pair("last-ranked", STARS)
-    with pytest.raises(DataError, match="no entry of the two rows differs"):
+    with pytest.raises(DataError, match=r"no entry .* differs"):
         entry_game(lists, replace(row, after=row.before), attack)

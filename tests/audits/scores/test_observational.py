@@ -134,7 +134,7 @@ def test_near_pairs_in_which_another_learner_tells_the_member_are_refused() -> N
     for seed in range(3):
         refused = audit(hour, seed, gamma=1.1).refused
         assert refused is not None
-        assert "a learner of another kind tells the member" in refused
+        assert "a learner of another kind" in refused
     # A factor that covers what it tells is not refuted by it.
     assert audit(hour, 0, gamma=20.0).refused is None
 
@@ -146,7 +146,7 @@ def test_the_kind_of_codes_is_asked_where_no_features_are_equal() -> None:
 
     refused = audit(law, 0).refused
     assert refused is not None
-    assert "column 0 (counted from 0) of the features holds 12 whole numbers" in refused
+    assert "column 0 (counted from 0) of the features holds 12 " in refused
 
 
 @pytest.mark.long
@@ -158,8 +158,8 @@ def test_rounding_that_makes_equal_features_unequal_certifies_nothing() -> None:
     one = audit(law, 0, leak=2.0)
     assert one.epsilon is None
     assert one.refused is not None
-    assert one.refused.startswith(f"0 pairs of a member and another have equal features, and "
-                                  f"{LEAST_PAIRS} are needed")  # fmt: skip
+    assert one.refused.startswith("0 pairs ")
+    assert f" {LEAST_PAIRS} are needed" in one.refused
 
 
 @pytest.mark.long
@@ -170,7 +170,7 @@ def test_groups_without_overlap_are_refused_with_the_number() -> None:
 
     one = audit(law, 0, kinds={0: "time"}, gamma=2.0)
     assert one.refused is not None
-    assert "have nearly equal propensities: give members and others that are more" in one.refused
+    assert "nearly equal propensities: give members" in one.refused
 
 
 def test_too_many_features_are_refused_with_the_rows_they_need() -> None:

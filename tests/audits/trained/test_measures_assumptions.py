@@ -161,7 +161,7 @@ def test_reports_say_it_beside_the_claim(result: AuditResult) -> None:
     for text in (page, html.render(result)):
         assert "users longer than 1" in text
         assert "longest user" in text
-    assert page.count("no user's factors are longer than 1, which nothing enforces") == 1
+    assert page.count("user's factors are longer than 1") == 1
     assert "| length of users' factors, longest | – | – | counted among 40 users" in page
     share, longest = (
         next(
@@ -183,9 +183,7 @@ def test_differences_of_one_round_are_refused_before_anything_is_trained(
     monkeypatch.setattr(PrivSR, "train", trained)
     short = {"defense": "privsr", "label": "short", "params": SMALL | {"rounds": 1}}
     attack = {"name": "submissions", "params": {"users": 3, "rounds": "difference"}}
-    with pytest.raises(
-        ConfigError, match=r"'submissions' on model 'short': .* one round has none: "
-    ):
+    with pytest.raises(ConfigError, match=r"'submissions' .*'short': .* one round"):
         run(model=[short], attack=[attack])
     monkeypatch.undo()
     attack["params"] = {"users": 3}

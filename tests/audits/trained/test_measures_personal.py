@@ -107,22 +107,22 @@ def test_reports_show_both_and_say_what_they_mean(result: AuditResult) -> None:
         assert "loss of a user: median, 90 %, largest" in text
     values = quantiles(result, "personal.epsilon", "own", 9)
     assert f"| {values['median']:.4g} / {values['90 %']:.4g} / {values['largest']:.4g} |" in page
-    assert page.count("no claim covers a user by it") == 1
+    assert page.count("no claim covers a user") == 1
     assert "| ε of a user, median | – | – | quantile over users | exact |" in page
 
 
 def test_budgets_that_nobody_uses_and_models_that_lack_them_are_refused(tmp_path: Path) -> None:
     good = config(tmp_path).model_dump(mode="json", exclude_unset=True)
     unused = good | {"model": [good["model"][0]]}
-    with pytest.raises(ValueError, match=r"\[data\.budgets\] is used by no model: set params\."):
+    with pytest.raises(ValueError, match=r"\[data\.budgets\] .*: set params\."):
         TrainedConfig.model_validate(unused)
     bare = good | {"data": {k: v for k, v in good["data"].items() if k != "budgets"}}
-    with pytest.raises(ValueError, match=r"params\.budgets = true of model 'own' needs the budget"):
+    with pytest.raises(ValueError, match=r"params\.budgets = true of model 'own'"):
         TrainedConfig.model_validate(bare)
     swept = {"defense": "dpps-mf", "epsilon": [2], "grid": {"budgets": [False, True]}}
     TrainedConfig.model_validate(good | {"model": [swept | {"params": SMALL}]})
     drawn = {"model": [swept | {"params": SMALL | {"cap": 1000}, "variant": "corrected"}]}
-    with pytest.raises(ConfigError, match=r"the data have none: set data\.budgets"):
+    with pytest.raises(ConfigError, match=r"set data\.budgets"):
         run_audit(TrainedConfig.model_validate(drawn), workers=Workers(1))
-    with pytest.raises(ValueError, match="budgets does not belong to format 'synthetic'"):
+    with pytest.raises(ValueError, match=r"budgets .*format 'synthetic'"):
         TrainedConfig.model_validate({"data": {"budgets": {"path": "u.csv"}}, **drawn})

@@ -189,7 +189,7 @@ def test_gates_judge_what_is_recovered(result: AuditResult) -> None:
 )
 def test_gates_on_what_is_not_recovered_are_refused(gate: dict[str, Any], words: str) -> None:
     one = {"metric": "reconstruction.rmse", "min": 0.3, **gate}
-    with pytest.raises(ValidationError, match="basis = 'item means' is none of "):
+    with pytest.raises(ValidationError, match="basis = 'item means'"):
         config(gate=[{**one, "where": {"basis": "item means"}}])
     with pytest.raises(ConfigError, match=words):
         Plan(config(gate=[one])).check_gates()
@@ -277,12 +277,12 @@ def test_ratings_that_nobody_keeps_cannot_be_recovered() -> None:
     for share, words in ((0.0, r"raise data\.sensitive\.share"), (1.0, r"lower data\.sensitive")):
         with pytest.raises(DataError, match=rf"'reconstruction'.*sensitive: {words}"):
             run(data={"synthetic": SYNTHETIC, "sensitive": {"share": share}})
-    with pytest.raises(DataError, match=r"0 of \d+ are sensitive: set data\.sensitive"):
+    with pytest.raises(DataError, match=r"0 of \d+ .*: set data\.sensitive"):
         run(data={"synthetic": SYNTHETIC})
 
 
 def test_a_comparison_with_a_model_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ValidationError, match=r"train\.against = 'DPFM' .*did you mean 'DPMF'"):
+    with pytest.raises(ValidationError, match=r"train\.against = 'DPFM' .*'DPMF'"):
         config(train={"against": "DPFM"})
 
 

@@ -457,5 +457,5 @@ def test_lists_of_a_model_that_leaks_are_told_apart() -> None:
 
 def test_an_observer_who_is_shown_the_same_whatever_happens_is_refused() -> None:
     full = from_profiles([[(0, 1.0)], [(i, 3.0) for i in range(4)]], 5, STARS)
-    with pytest.raises(ConfigError, match=r"there are only 1: use observe = 'values'"):
+    with pytest.raises(ConfigError, match=r"only 1: use observe = 'values'"):
         listed(Noised(1.0), 4, ratings=full)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -240,18 +241,18 @@ def test_reports_show_what_was_read(read: AuditResult) -> None:
         assert "recovered by h" in text
         assert "from submissions" in text
         assert "better than the model" in text
-    assert "whom it observes in every round" in markdown.render(read)
+    assert "in every round" in markdown.render(read)
     assert "a model that never saw them" not in markdown.render(read)
 
 
 def test_where_no_single_submission_is_seen_the_attack_is_refused() -> None:
     secure = model("sums", variant="corrected", params={"summation": "secure"})
     with pytest.raises(
-        ConfigError, match=r"'h' on model 'sums': params\.summation = 'secure'.*set 'local'"
+        ConfigError, match=r"'h' .*'sums': params\.summation = 'secure'.*set 'local'"
     ):
         run([secure], attack=READ)
     other = {"label": "other", "defense": "dpsgd-mf", "params": {"dimensions": 2}}
-    with pytest.raises(ConfigError, match=r"'h' reads what users submit.*audit 'privsr'"):
+    with pytest.raises(ConfigError, match=r"'h' .*audit 'privsr'"):
         run([other], attack=READ)
 
 
@@ -301,12 +302,14 @@ def test_a_purchase_in_doubt_disappears_whatever_is_claimed(variant: str, pair: 
     assert "rating-add-remove" in result.pairs[0].summary
 
 
-def test_of_a_grid_one_combination_with_a_pair_is_enough() -> None:
-    for social in ([0.1, 0.0], [0.0, 0.1]):
-        one = model("one", grid={"social": social})
-        config = TrainedConfig.model_validate(
-            {"seed": 3, "data": DATA, "train": TRAIN, "model": [one], "game": [game("iterates")]}
-        )
+@pytest.mark.parametrize("social", [[0.1, 0.0], [0.0, 0.1], [0.1, 0.2]])
+def test_of_a_grid_one_combination_with_a_pair_is_enough(social: list[float]) -> None:
+    one = model("one", grid={"social": social})
+    config = TrainedConfig.model_validate(
+        {"seed": 3, "data": DATA, "train": TRAIN, "model": [one], "game": [game("iterates")]}
+    )
+    none = pytest.raises(ConfigError, match=r"set params\.social = 0")
+    with nullcontext() if 0.0 in social else none:
         PairSearch(load(config.data)).check(config.model[0], config.game)
 
 
@@ -332,6 +335,6 @@ def test_games_without_a_pair_are_refused_before_anything_is_trained(
     config = TrainedConfig.model_validate(
         {"seed": 3, "data": data, "train": TRAIN, "model": [one], "game": [game(observe)]}
     )
-    with pytest.raises(ConfigError, match=rf"\[\[game\]\] .*{observe}.* on model 'one': .*{words}"):
+    with pytest.raises(ConfigError, match=rf"\[\[game\]\] .*{observe}.*'one': .*{words}"):
         run_audit(config, workers=Workers(1), progress=Told())
     assert not trained

@@ -45,5 +45,5 @@ def test_independent_draws_are_those_of_the_population() -> None:
 def test_numbers_out_of_order_are_refused() -> None:
     with pytest.raises(InputError, match="5 to 4 of a subset of 10 from 20"):
         subset_share(5, 4, 10, 20, alpha=0.05)
-    with pytest.raises(InputError, match="population = 2 is less than the 3 values"):
+    with pytest.raises(InputError, match=r"population = 2 .*3 values"):
         independent(np.arange(3.0), 2, np.random.default_rng(0))

@@ -124,7 +124,7 @@ def test_categories_of_polars_are_read(tmp_path: Path, kind: Any) -> None:
 def test_lists_and_records_are_no_ids(tmp_path: Path, column: pa.Array) -> None:
     path = tmp_path / "r.parquet"
     pq.write_table(pa.table({"u": column}), path)
-    with pytest.raises(DataError, match="column 'u': the column holds lists or records: give"):
+    with pytest.raises(DataError, match=r"column 'u': .* lists or records"):
         read_parquet(path, {"user": "u"})
 
 
@@ -132,7 +132,7 @@ def test_lists_and_records_are_no_ids(tmp_path: Path, column: pa.Array) -> None:
 def test_a_type_that_the_reader_does_not_know_is_a_sentence(tmp_path: Path, read: Any) -> None:
     path = tmp_path / "r.parquet"
     pl.DataFrame({"u": pl.Series([1], dtype=pl.Int128)}).write_parquet(path)
-    with pytest.raises(DataError, match=r"a type that its reader does not know .*as text or"):
+    with pytest.raises(DataError, match=r"a type that its reader does not know"):
         read(path)
 
 

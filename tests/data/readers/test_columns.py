@@ -74,7 +74,7 @@ def test_lists_are_refused_also_if_users_share_them(
     if not lists:
         assert load(sniff(path).source).n_items == len(names)
         return
-    with pytest.raises(DataError, match=r"column 'item_id': the item id '.*' is a list: write"):
+    with pytest.raises(DataError, match=r"column 'item_id': .* is a list"):
         load(sniff(path).source)
 
 
@@ -140,13 +140,13 @@ def test_two_words_of_an_act_are_asked_for(tmp_path: Path, name: str, fails: boo
     if not fails:
         assert "every row is an interaction" in sniff(path).ratings
         return
-    with pytest.raises(DataError, match=f"column '{name}': the column holds 'on' and 'off': write"):
+    with pytest.raises(DataError, match=f"column '{name}': .*'on' and 'off'"):
         sniff(path)
 
 
 def test_words_beside_yes_and_no_are_no_numbers(tmp_path: Path) -> None:
     rows = [[n, n, ["yes", "no", "maybe"][n % 3]] for n in range(9)]
-    with pytest.raises(DataError, match="the rating 'yes' is not a finite number"):
+    with pytest.raises(DataError, match="rating 'yes'"):
         sniff(csv(tmp_path, [("user", "item", "rating"), *rows]))
 
 
@@ -191,9 +191,7 @@ def histories(form: str, rows: int = 60) -> list[list[Any]]:
 def test_a_list_is_no_id(tmp_path: Path, form: str, column: str) -> None:
     other = "user" if column == "item" else "item"
     path = csv(tmp_path, [(other, column), *histories(form)])
-    with pytest.raises(
-        DataError, match=rf"line 2, column '{column}': the {column} id .* is a list"
-    ):
+    with pytest.raises(DataError, match=rf"line 2, column '{column}': .* is a list"):
         load(sniff(path).source)
 
 
@@ -201,7 +199,7 @@ def test_lists_beside_single_ids_are_no_ids(tmp_path: Path) -> None:
     lists = enumerate(histories("' '.join(a)", 300))
     rows = [[user, items.split(" ")[0] if n % 3 else items] for n, (user, items) in lists]
     path = csv(tmp_path, [("user", "item"), *rows])
-    with pytest.raises(DataError, match=r"line 2, column 'item': the item id .* is a list"):
+    with pytest.raises(DataError, match=r"line 2, column 'item': .* is a list"):
         load(sniff(path).source)
 
 
@@ -222,7 +220,7 @@ def test_ids_of_several_parts_that_users_share_are_no_lists(tmp_path: Path, form
 def test_floats_of_json_that_have_lost_digits_are_no_ids(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text("".join(f'{{"user": {1e17 + k * 1e4!r}, "item": {k}.0}}\n' for k in range(9)))
-    with pytest.raises(DataError, match=r"line 1, column 'user': the user id '1e\+17'"):
+    with pytest.raises(DataError, match=r"line 1, column 'user': .*'1e\+17'"):
         load(sniff(path).source)
     path.write_text("".join(f'{{"user": {k}.0, "item": {k}}}\n' for k in range(9)))
     assert load(sniff(path).source).n_users == 9

@@ -48,7 +48,7 @@ def test_a_wrong_row_is_named_with_its_file(tmp_path: Path) -> None:
         "path": str(path),
         "columns": {"user": "user_id", "item": "item_id"},
     }
-    with pytest.raises(DataError, match=r"ratings, row 2 of part-1\.snappy\.parquet, column"):
+    with pytest.raises(DataError, match=r"row 2 of part-1\.snappy\.parquet"):
         load(DataSource.model_validate(source))
 
 
@@ -92,7 +92,7 @@ def test_what_is_no_folder_of_one_table_is_refused(tmp_path: Path, name: str, wo
 def test_parts_of_text_are_to_be_joined(tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"part-0000{number}.csv").touch()
-    with pytest.raises(DataError, match=r"is a folder of parts, .* join them to one file"):
+    with pytest.raises(DataError, match=r"a folder of parts, .* join them"):
         sniff(tmp_path)
 
 
@@ -149,7 +149,7 @@ def test_a_part_of_a_folder_that_is_not_finished_is_refused(tmp_path: Path, insi
     within.parent.mkdir(parents=True)
     for path in (part, within)[: 1 + inside.startswith("_temp")]:
         path.write_text("user,item\n1,2\n1,3\n2,2\n")
-        with pytest.raises(DataError, match="so the job that writes it has not finished"):
+        with pytest.raises(DataError, match="has not finished"):
             load(DataSource.model_validate(SOURCE | {"path": str(path)}))
     (tmp_path / "ratings.csv").write_text("user,item\n1,2\n1,3\n2,2\n")
     load(DataSource.model_validate(SOURCE | {"path": str(tmp_path / "ratings.csv")}))
@@ -166,7 +166,7 @@ def test_unread_parts_stand_in_the_repairs(tmp_path: Path) -> None:
 def test_other_files_are_not_left_out_silently(tmp_path: Path) -> None:
     for name in ("part-0.parquet", "readme.txt"):
         (tmp_path / name).touch()
-    with pytest.raises(DataError, match=r"holds 'readme\.txt' beside its Parquet files: name the"):
+    with pytest.raises(DataError, match=r"holds 'readme\.txt' beside"):
         parquet_files(tmp_path)
 
 

@@ -44,7 +44,7 @@ def read(folder: Path, content: str, **options: Any) -> Ratings:
 
 def test_rows_outside_the_scale_are_dropped_on_request(tmp_path: Path) -> None:
     content = "1,5,0\n1,6,3\n2,7,6\n3,6,-1\n1,5,4\n"
-    with pytest.raises(DataError, match=r"line 1.*'0' lies outside.*data.outside_scale = 'drop'"):
+    with pytest.raises(DataError, match=r"line 1.*'0' .*data\.outside_scale = 'drop'"):
         read(tmp_path, content)
     ratings = read(tmp_path, content, outside_scale="drop")
     assert triples(ratings) == {("1", "6", 3), ("1", "5", 4)}
@@ -98,7 +98,7 @@ def test_raters_are_counted_before_ratings_become_purchases(tmp_path: Path) -> N
 
 
 def test_no_item_with_so_many_raters_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"data.least_raters = 3 leaves no item.* raters has 2"):
+    with pytest.raises(DataError, match=r"data\.least_raters = 3 .* has 2"):
         read(tmp_path, "1,5,3\n2,5,4\n", least_raters=3)
 
 
@@ -161,34 +161,30 @@ def test_another_edition_of_epinions_is_refused(
     tmp_path: Path, rows: list[tuple[int, ...]]
 ) -> None:
     source = epinions(tmp_path, rows, [(2810, 7)])
-    with pytest.raises(DataError, match=r"rating\.mat: the rows of user 2809 do not repeat .*2808"):
+    with pytest.raises(DataError, match=r"rating\.mat: .*2809 .*2808"):
         load(source)
 
 
 @pytest.mark.long
 def test_faults_of_repaired_rows_have_the_file_s_numbers(tmp_path: Path) -> None:
     source = epinions(tmp_path, [*TWICE, *LATE, (2812, 1, 1, 6)], [(2810, 7)])
-    with pytest.raises(
-        DataError, match=r"rating\.mat, row 8, column 3 .*the rating 6 lies outside"
-    ):
+    with pytest.raises(DataError, match=r"rating\.mat, row 8, column 3 .*rating 6 "):
         load(source)
 
 
 def test_folders_that_are_none_or_lack_a_file(tmp_path: Path) -> None:
     source = DataSource(format="filmtrust", path=str(tmp_path))
-    with pytest.raises(DataError, match=r"ratings\.txt does not exist: correct data\.path"):
+    with pytest.raises(DataError, match=r"ratings\.txt does not exist"):
         load(source)
     (tmp_path / "ratings.txt").write_text("\n1 1 0.5\n2 1 4\n")
-    with pytest.raises(DataError, match=r"trust\.txt does not exist: correct data\.path"):
+    with pytest.raises(DataError, match=r"trust\.txt does not exist"):
         load(source)
     (tmp_path / "trust.txt").write_text("1 2 1\n")
     ratings = load(source)
     assert ratings.friends is not None
     assert ratings.friends.users.tolist() == [0]
     file = DataSource(format="filmtrust", path=str(tmp_path / "ratings.txt"))
-    with pytest.raises(
-        DataError, match=r"ratings\.txt is a file and format 'filmtrust' reads a fo"
-    ):
+    with pytest.raises(DataError, match=r"ratings\.txt is a file .*'filmtrust'"):
         load(file)
 
 

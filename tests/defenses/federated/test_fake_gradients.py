@@ -157,7 +157,7 @@ def test_a_model_without_privacy_has_no_fakes() -> None:
 def test_there_must_be_something_to_learn_from() -> None:
     none = np.empty(0, np.int32)
     empty = Ratings.build(none, none, none.astype(np.float32), 2, 2, STARS)
-    with pytest.raises(ConfigError, match="no ratings to learn from: use more data"):
+    with pytest.raises(ConfigError, match="use more data"):
         FakeGradients(1.0).prepare(empty)
 
 
@@ -452,12 +452,12 @@ def test_what_cannot_be_observed_is_refused() -> None:
     candidates, alone = defense.prepare(before), defense.prepare(pairs(before)["gone"])
     with pytest.raises(ConfigError, match=r"different candidates.*same public data"):
         next(defense.observe(candidates, alone, candidates, streams))
-    with pytest.raises(ConfigError, match="are the same: one user must differ"):
+    with pytest.raises(ConfigError, match="are the same"):
         next(defense.observe(candidates, candidates, candidates, streams))
     # A different stand-in for an unrated item is no difference of the data sets.
     stand_in = np.where(candidates.real, candidates.values, 6 - candidates.values)
     same = replace(candidates, values=stand_in)
-    with pytest.raises(ConfigError, match="are the same: one user must differ"):
+    with pytest.raises(ConfigError, match="are the same"):
         next(defense.observe(candidates, same, candidates, streams))
 
 

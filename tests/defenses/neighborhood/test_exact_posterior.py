@@ -239,7 +239,7 @@ def test_a_trial_is_drawn_by_its_index_alone(monkeypatch: pytest.MonkeyPatch) ->
 def test_too_few_acceptances_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_ATTEMPTS", 3)
     law = model(epsilon=5000.0).law(model(epsilon=5000.0).prepare(FOUR))
-    with pytest.raises(NoModelError, match=r"row 0 .* of 3000 proposals were accepted.*: use few"):
+    with pytest.raises(NoModelError, match=r"row 0 .* of 3000 proposals"):
         law.draw(streams(1000))
 
 

@@ -332,9 +332,7 @@ def test_the_smallest_draws_are_those_that_sorting_finds(size: int) -> None:
 
 
 def test_a_share_below_one_user_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match=r"sampling_rate = 0\.05 of 12 users .* give at least 0\.0833"
-    ):
+    with pytest.raises(ConfigError, match=r"sampling_rate = 0\.05 .* 0\.0833"):
         SgdSimilarity(2.0, "corrected", sampling_rate=0.05, more_than=1).prepare(drawn())
     SgdSimilarity(2.0, sampling_rate=0.05, more_than=1).prepare(drawn())
 
@@ -546,13 +544,13 @@ def test_no_profile_reaches_beyond_the_corrected_claim(likelihood: Any, share: i
 
 def test_data_that_do_not_fit_are_refused() -> None:
     for kind in (SgdSimilarity, SampledSimilarity):
-        with pytest.raises(ConfigError, match=r"no user has more than params\.more_than = 20"):
+        with pytest.raises(ConfigError, match=r"params\.more_than = 20"):
             kind(1.0).prepare(drawn())
         none = Ratings.build(*(np.empty(0, int),) * 2, np.empty(0), 1, 1, STARS)
         with pytest.raises(ConfigError, match="no ratings to learn from"):
             kind(1.0).prepare(none)
     for variant in ("published", "corrected"):
-        with pytest.raises(ConfigError, match=r"a user has \d ratings and params\.cap = 3"):
+        with pytest.raises(ConfigError, match=r"\d ratings and params\.cap = 3"):
             SampledSimilarity(1.0, variant, cap=3, more_than=1).prepare(drawn())
     SampledSimilarity(math.inf, "nonprivate", cap=3, more_than=1).prepare(drawn())
 

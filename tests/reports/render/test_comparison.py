@@ -44,7 +44,7 @@ def test_differences_are_folded_to_a_count(result: AuditResult) -> None:
     other = result.model_copy(update={"config": config})
     text = shown(result, other, 80, everything=False)
     assert "config.model.0.label: 'published' → 'x'" in text
-    assert "more: 'dpaudit diff --all' shows them" in text
+    assert "'dpaudit diff --all'" in text
     everything = shown(result, other, 80, everything=True)
     assert "config.model.0.epsilon.19: unset → 19" in everything
     assert "more:" not in everything
@@ -106,17 +106,10 @@ def test_verdicts_come_first_then_what_got_worse(compared: Comparison) -> None:
 
 def test_what_cannot_be_told_is_counted_and_shown_if_asked(compared: Comparison) -> None:
     said = list(sentences(compared))
-    assert said[0] == (
-        "The run is worse than its baseline (newly false claims: 1; numbers certified to be "
-        "worse: 1)."
-    )
-    assert (
-        "All comparisons hold together with 90 % confidence (union bound over both runs)." in said
-    )
-    assert (
-        "Cannot tell for 4 of 5 numbers (3: the intervals overlap; 1: the baseline has only a "
-        "lower bound)."
-    ) in said
+    assert re.search(r"worse .*\(newly false claims: 1; numbers certified .*worse: 1\)", said[0])
+    assert any("90 % confidence (union bound over both runs)" in part for part in said)
+    (unknown,) = (part for part in said if part.startswith("Cannot tell "))
+    assert re.search(r"4 of 5 numbers \(3: .*overlap; 1: .*lower bound\)", unknown)
     shown = tables(compared, everything=True)
     assert [table.caption for table in shown] == [
         "Verdicts on claims",

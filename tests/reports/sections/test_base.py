@@ -94,7 +94,7 @@ def test_a_kind_that_cannot_be_imported_is_named(
 
 def test_pairs_that_were_compared_are_named(make: Make) -> None:
     sentences = not_tried(make())
-    assert sentences[0].endswith("than those that were compared (support-threshold).")
+    assert sentences[0].endswith("compared (support-threshold).")
     assert any(
         sentence.startswith("Membership inference with real users") for sentence in sentences
     )
@@ -104,7 +104,7 @@ def test_pairs_that_were_compared_are_named(make: Make) -> None:
 def test_without_games_no_claim_was_tested(make: Make) -> None:
     sentences = not_tried(make(game=False, attacks=False))
     assert sentences[0].startswith("Games that test a claimed ε")
-    assert "Attacks that recover ratings or purchases." in sentences
+    assert any("recover ratings or purchases" in sentence for sentence in sentences)
 
 
 def test_an_observer_is_told_from_another_whose_name_holds_its_own(make: Make) -> None:

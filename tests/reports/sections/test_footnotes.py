@@ -64,6 +64,6 @@ def test_gates_about_trainings_have_a_level_beside_that_of_what_is_certified(gat
     first = record.measurements[0].model_copy(update={"estimate": number})
     record = record.model_copy(update={"measurements": [first]})
     said, facts = joint_confidence(record), dict(screen.of(record).facts)
-    assert said.startswith("What is certified holds together with 95 % confidence")
+    assert said.startswith("What is certified holds together with 95 %")
     assert ("all gates that pass" in said) is gate
     assert ("all gates that pass" in facts["Confidence"]) is gate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import date
 from typing import Any
 
@@ -145,9 +146,7 @@ def test_without_a_decision_nothing_passes(make: Make) -> None:
 
 
 def test_a_gate_that_fails_is_judged_anew_or_the_model_is_changed(make: Make) -> None:
-    assert next_step(make()).startswith(
-        "Next: change the model and run again, or correct the limit"
-    )
+    assert next_step(make()).startswith("Next: change the model ")
 
 
 def test_a_false_claim_is_corrected_or_waived(make: Make) -> None:
@@ -188,13 +187,12 @@ def test_an_undecided_gate_names_what_decides_it(fields: list[dict[str, Any]], s
 
 def test_without_a_decision_a_gate_on_what_was_measured_is_named(make: Make) -> None:
     free = make(epsilons=(math.inf,), gate=False, game=False)
-    assert next_step(free) == (
-        "Next: set a limit by a [[gate]] with metric = 'attack.accuracy', and judge this run by "
-        "it: 'dpaudit gate FOLDER --policy FILE'; with audit.require_decision = true a run that "
-        "decides nothing exits with 4."
-    )
+    said = next_step(free)
+    assert "a [[gate]] with metric = 'attack.accuracy'" in said
+    assert "'dpaudit gate FOLDER --policy FILE'" in said
+    assert re.search(r"audit\.require_decision = true .* exits with 4\.$", said)
     nothing = make(epsilons=(math.inf,), gate=False, game=False, attacks=False)
-    assert "set a limit by a [[gate]], and" in next_step(nothing)
+    assert "by a [[gate]], and" in next_step(nothing)
     claimed = make(epsilons=(10.0,), gate=False)
     assert next_step(claimed).startswith("Next: test the claim")
 
