@@ -202,7 +202,12 @@ def _of_trainings(gate: Gate, measurement: Measurement, trainings: Trainings) ->
     if measurement.census is None:
         lacking = "no number of each training is recorded"
         return Ruling("inconclusive", lacking, "remove the gate's of") if gate.of else None
-    return trainings.judge(gate, measurement, measurement.census)
+    # Never by the interval of their mean, which is another statement.
+    return trainings.judge(gate, measurement, measurement.census) or Ruling(
+        "inconclusive",
+        "nothing here judges single trainings",
+        "gate the average (of = 'average'), or install the package of this kind of audit",
+    )
 
 
 def _beside(

@@ -63,6 +63,10 @@ class MetricKey:
         # A number of a metric that may not gate stands by itself.
         self.joint = joint and entry(metric).gateable
         self.fields = {name: value for name, value in fields.items() if value is not None}
+        described = entry(metric)
+        foreign = self.fields.keys() - {field.name for field in described.known}
+        if foreign and described.described:
+            raise TypeError(f"{metric} has no field {min(foreign)!r}")
 
     def __hash__(self) -> int:
         """Return a hash of what identifies its point."""

@@ -146,6 +146,9 @@ class Plan:
         from threadpoolctl import threadpool_limits
 
         self.check()
+        # Every attack and every measure that fits takes part, so one that cannot is missed.
+        for fault in (*registry.broken("attacks"), *registry.broken("measures")):
+            progress.note(f"left out: {fault}")
         if self.config.source is None:
             yield self
             return

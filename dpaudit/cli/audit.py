@@ -96,7 +96,6 @@ def run(
     from dpaudit.auditor.plan import Plan
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.config import load as config_file
-    from dpaudit.core import registry
     from dpaudit.core.messages import place
     from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.tasks import Shard
@@ -130,9 +129,6 @@ def run(
     with Reporter(quiet=quiet) as reporter, placed:
         if replaced and not quiet:
             reporter.note(replaced)
-        # Every attack and every measure that fits takes part, so one that cannot is missed.
-        for fault in (*registry.broken("attacks"), *registry.broken("measures")):
-            reporter.note(f"left out: {fault}")
         if part is not None:
             run_shard(plan, part, workers=workers, progress=reporter)
         else:

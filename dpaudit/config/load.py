@@ -269,6 +269,7 @@ def _valid(kind: type[T], values: dict[str, Any]) -> T:
         said = registry.first_problem(error, "", known, values)
         if unknown and len(place) == 1 and issubclass(kind, Config) and "did you mean" not in said:
             said += f"; the table of another package's audit counts {registry.AGAIN}"
+            said += "".join(f"; {fault}" for fault in registry.broken("audits"))
         said = said.removeprefix(".").removeprefix(": ")
         if problem["type"] == "value_error":
             table, _, reason = said.partition(": ")

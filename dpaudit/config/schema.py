@@ -306,9 +306,6 @@ def of_kind(values: Mapping[str, Any]) -> tuple[type[Config], dict[str, Any]]:
     """
     given = {name for name, value in values.items() if not _empty(value)}
     classes = config_classes()
-    unknown = sorted(given.difference(*(kind.model_fields for kind in classes)))
-    if unknown and registry.broken("audits"):
-        raise ValueError(f"[{unknown[0]}] is of no usable kind: {registry.broken('audits')[0]}")
     named = [kind for kind in classes if kind.marks & given]
     # Of two kinds that have [[recommender]], the table that only one of them has tells which.
     marked = [

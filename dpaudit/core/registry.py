@@ -81,7 +81,7 @@ def load(group: Group, name: str) -> Any:
     what = f"the {group.removesuffix('s')} {name!r} ({points[name].value})"
     try:
         plugin = points[name].load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = quoted(f"{type(error).__name__}: {error}", _REASON)
         raise ConfigError(
             f"{what} cannot be imported: {reason}; repair or uninstall its package"
@@ -137,7 +137,7 @@ def broken(group: Group) -> list[str]:
 @functools.cache
 def _loaded(group: Group, path: tuple[str, ...]) -> tuple[Mapping[str, Any], Sequence[str]]:
     points, usable, faults = _registered(group, path), {}, []
-    for name in sorted(points, key=lambda name: (not points[name].value.startswith(_OWN), name)):
+    for name in sorted(points, key=lambda name: (not _own(points[name]), name)):
         try:
             usable[name] = load(group, name)
         except ConfigError as error:
@@ -188,7 +188,7 @@ def _others() -> list[tuple[Group, EntryPoint]]:
         (group, point)
         for group in get_args(Group)
         for point in _found(group).values()
-        if not point.value.startswith(_OWN)
+        if not _own(point)
     ]
 
 
@@ -365,4 +365,14 @@ def _found(group: Group) -> Mapping[str, EntryPoint]:
 @functools.cache
 def _registered(group: Group, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """Return the entry points on this import path; cached, as a search takes milliseconds."""
-    return {point.name: point for point in entry_points(group=f"dpaudit.{group}")}
+    registered: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=f"dpaudit.{group}"), key=lambda point: not _own(point)):
+        known = registered.setdefault(point.name, point)
+        # Another package does not take the place of a name, least of all of one of dpaudit's.
+        if known.value != point.value:
+            registered[f"{point.name} of {point.value}"] = point
+    return registered
+
+
+def _own(point: EntryPoint) -> bool:
+    return point.value.startswith(_OWN)

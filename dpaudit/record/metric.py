@@ -25,6 +25,11 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "items": ("a number of items", math.inf),
     "share or norm": ("a share or a norm", math.inf),
 }
+# What a measurement and its key have besides the fields of the metric.
+_RESERVED = {
+    "metric", "model", "epsilon", "estimate", "census", "traits", "joint", "fields", "detail",
+    "place", "key", "larger", "described", "controls", "traces",
+}  # fmt: skip
 Role = Literal["utility", "recovery", "attack", "assumption", "detail"]
 # The sections whose tables have a row for each ε of a model, and for each attack.
 MODELS, ATTACKS = "models", "attacks"
@@ -85,6 +90,7 @@ class Metric:
         restricts: another metric, of whose numbers a gate on this one judges those that `judges`
             picks. It is a name in gates alone: no record has numbers of it.
         trait: the trait of a model, such as a deletion, that these numbers need.
+        states: the values that the trait may have.
         judges: whether a gate judges a number with these fields; all by default.
         bases: the values of `basis` by which a gate may pick; the first unless its `where` has one.
         derived: whether its interval is a function of other joint intervals, so that it adds none
@@ -118,6 +124,7 @@ class Metric:
     larger: Literal["worse", "better"] | None = None
     restricts: str = ""
     trait: str = ""
+    states: tuple[str, ...] = ()
     judges: Callable[[Mapping[str, Any]], bool] | None = None
     bases: tuple[str, ...] = ()
     derived: bool = False
@@ -139,6 +146,9 @@ class Metric:
         if not re.fullmatch(NAME, self.name):
             raise ValueError(f"the metric {self.name!r} needs a name such as 'utility.coverage'")
         names = [field.name for field in self.known]
+        reserved = sorted(_RESERVED.intersection(names))
+        if reserved:
+            raise ValueError(f"{self.name} has the field {reserved[0]!r}: choose another name")
         for what, template, known in (
             *(("column", column.label, ("top_k", *names)) for column in self.columns),
             *(("place", place, names) for place in self.places),
@@ -237,7 +247,5 @@ class Metric:
 
 def _words(audit: str) -> str:
     """Return what messages call a kind of audit; its name if its package is not installed."""
-    if audit not in registry.names("audits"):
-        return audit
-    kind = registry.load("audits", audit)
-    return str(kind.words or kind.title)
+    kind = registry.every("audits").get(audit)
+    return str(kind.words or kind.title) if kind else audit

@@ -43,8 +43,9 @@ def entry(name: str, given: Iterable[str] = ()) -> Metric:
     if known:
         return known
     known_fields = _fields(tuple(sys.path))
-    plain = {name: Field(name, "", type=Scalar, place=f"{{{name}}}") for name in given}
-    fields = tuple({**plain, **known_fields}[name] for name in plain)
+    fields = tuple(
+        known_fields.get(one) or Field(one, "", type=Scalar, place=f"{{{one}}}") for one in given
+    )
     words = "a metric of a package that is not installed"
     return Metric(name, words, "–", optional=fields, described=False)
 
@@ -61,9 +62,9 @@ def field_names() -> Set[str]:
     return _fields(tuple(sys.path)).keys()
 
 
-def traits() -> list[str]:
-    """Return the names of the traits of models that some metric needs."""
-    return list(dict.fromkeys(metric.trait for metric in table().values() if metric.trait))
+def traits() -> dict[str, tuple[str, ...]]:
+    """Return the traits of models that some metric needs, with the values that they may have."""
+    return {metric.trait: metric.states for metric in table().values() if metric.trait}
 
 
 def gateable(name: str) -> str:
@@ -109,30 +110,32 @@ def _table(path: tuple[str, ...]) -> tuple[Mapping[str, Metric], Sequence[str]]:
     before: dict[str, set[str]] = {}
     fields: dict[str, Field] = {}
     left_out = []
-    for point, registered in registry.every("metrics").items():
-        entries = [registered] if isinstance(registered, Metric) else list(registered)
-        others = [
-            f"the metric {entry.name!r}"
-            for entry in entries
-            if replace(metrics.get(entry.name, entry), audits=entry.audits) != entry
-        ]
-        others += [
-            f"the field {field.name!r}"
-            for entry in entries
-            for field in entry.known
-            if fields.get(field.name, field) != field
-        ]
-        if others:
+    registrations = {
+        point: [registered] if isinstance(registered, Metric) else list(registered)
+        for point, registered in registry.every("metrics").items()
+    }
+    # What extends another kind of audit comes after it.
+    for point in sorted(
+        registrations,
+        key=lambda point: all(point not in entry.audits for entry in registrations[point]),
+    ):
+        entries, their_metrics, their_fields = registrations[point], dict(metrics), dict(fields)
+        other = ""
+        for entry in entries:
+            known = their_metrics.get(entry.name, entry)
+            if replace(known, audits=entry.audits) != entry:
+                other = other or f"the metric {entry.name!r}"
+            their_metrics[entry.name] = replace(entry, audits={**known.audits, **entry.audits})
+            for field in entry.known:
+                if their_fields.setdefault(field.name, field) != field:
+                    other = other or f"the field {field.name!r}"
+        if other:
             left_out.append(
-                f"the entry point {point!r} of dpaudit.metrics says otherwise what {others[0]} is "
-                "than another package: rename it"
+                f"the entry point {point!r} of dpaudit.metrics says otherwise what {other} is than "
+                "another entry: rename it"
             )
             continue
-        for entry in entries:
-            known = metrics.get(entry.name)
-            audits = {**(known.audits if known else {}), **entry.audits}
-            metrics[entry.name] = replace(entry, audits=audits)
-            fields |= {field.name: field for field in entry.known}
+        metrics, fields = their_metrics, their_fields
         for first, second in pairwise(entries):
             before.setdefault(second.name, set()).add(first.name)
     order: dict[str, Metric] = {}

@@ -35,6 +35,8 @@ WHOLE = "whole"
 STRONGEST = "strongest"
 # A moment in UTC.
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$"
+# The most fields of a measurement, and traits of a model.
+_MOST = 50
 Ratings = Annotated[int, Field(ge=1, le=10**9)]
 Outcome = Literal["pass", "fail", "inconclusive"]
 RunOutcome = Literal["go", "stop", "undecided", "no decision"]
@@ -138,10 +140,14 @@ class PointRecord(Record):
 
     @model_validator(mode="after")
     def _known_traits(self) -> Self:
-        given, known = self.__pydantic_extra__, traits()
-        foreign = sorted(given.keys() - known)
-        if foreign:
-            raise ValueError(f"no model has the trait {foreign[0]!r}")
+        known = traits()
+        # A record may have a trait that no installed package describes.
+        given = {k: v for k, v in self.__pydantic_extra__.items() if v is not None or k in known}
+        for name, value in given.items():
+            if value is not None and (not value or (name in known and value not in known[name])):
+                raise ValueError(f"{name} = {value!r} is none of {', '.join(known.get(name, ()))}")
+        if len(given) > _MOST:
+            raise ValueError(f"a model has {len(given)} traits, more than {_MOST}")
         self.__pydantic_extra__ = dict.fromkeys(known) | given
         return self
 
@@ -179,6 +185,8 @@ class Measurement(Record):
         """Read the fields of the metric, and refuse others."""
         number = handler(values)
         extra = number.__pydantic_extra__ or {}
+        if len(extra) > _MOST:
+            raise ValueError(f"a measurement has {len(extra)} fields, more than {_MOST}")
         given = {name: value for name, value in extra.items() if value not in (None, ())}
         metric, where = entry(number.metric, given), f"{number.metric} of {number.model!r}"
         lacking = [name for name in metric.required if name not in given]
@@ -242,9 +250,7 @@ class Measurement(Record):
     @property
     def place(self) -> str:
         """Return the model, the ε, and what else distinguishes it, in words."""
-        return ", ".join(
-            [self.model, f"ε = {self.epsilon:g}", *entry(self.metric).place(self.fields)]
-        )
+        return ", ".join([self.model, f"ε = {self.epsilon:g}", *self.described.place(self.fields)])
 
     @property
     def larger(self) -> Literal["worse", "better"] | None:

@@ -215,6 +215,16 @@ def test_of_trainings_the_number_that_most_of_them_break_decides(
         assert "use more" not in judged.reason or judged.trainings is None
 
 
+@pytest.mark.cases("of", [None, "next-training", "this-model"])
+def test_single_trainings_that_nothing_judges_are_not_judged_by_their_mean(of: Any) -> None:
+    number = measurement_of(0.0, 0.05, metric="attack.advantage", attack=STRONGEST)
+    number = number.model_copy(update={"census": Census.known([0.0, 0.9, 0.0])})
+    judged = judge(Gate(metric="attack.advantage", max=0.1, of=of), POINTS, [number])
+    assert judged.outcome == "inconclusive"
+    average = Gate(metric="attack.advantage", max=0.1, of="average")
+    assert judge(average, POINTS, [number]).outcome != judged.outcome
+
+
 def test_only_frequentist_numbers_gate() -> None:
     gate = Gate(metric="attack.accuracy", max=0.35)
     assumed = measurement_of(0.1, 0.2, kind="assumes-gdp")

@@ -16,6 +16,7 @@ from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.sybil.config import SybilConfig
 from dpaudit.audits.trained.config import TrainedConfig
+from dpaudit.config.load import load
 from dpaudit.config.schema import Config, config_classes, json_schema, of_kind
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -263,8 +264,10 @@ def test_a_kind_that_is_registered_under_another_name_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, SCRATCH, {"dpaudit.audits": "figure = scratch:KIND"})
-    with pytest.raises(ValidationError, match=r"\[number\] .*'number'"):
-        Config.model_validate({"number": {"epsilon": [2.0]}})
+    path = tmp_path / "audit.toml"
+    path.write_text("[number]\nepsilon = [2.0]\n")
+    with pytest.raises(ConfigError, match=r"number is not known.*the name 'number'"):
+        load(path)
 
 
 @pytest.mark.usefixtures("scratch")

@@ -168,3 +168,26 @@ def test_a_kind_whose_marks_cannot_be_compared_stops_no_other_kind(
 ) -> None:
     line = listed(tmp_path, monkeypatch, "audits", "x = scratch:KIND", MARKED)
     assert "whose marks are frozen" in line
+
+
+def test_a_name_of_dpaudits_own_is_not_taken_by_another_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpaudit.core import registry
+    from dpaudit.record.metrics import table
+
+    points = {
+        "dpaudit.metrics": "membership = scratch:OTHER",
+        "dpaudit.audits": "sybil = scratch:X",
+    }
+    install(tmp_path, monkeypatch, CODE, points)
+    assert {"attack.tpr", "other.name"} <= table().keys()
+    assert registry.load("audits", "sybil").name == "sybil"
+    assert "scratch:X" in "".join(registry.broken("audits"))
+
+
+def test_a_plug_in_that_exits_when_it_is_imported_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = listed(tmp_path, monkeypatch, "metrics", "x = scratch:X", "raise SystemExit(1)\n")
+    assert "'x'" in line

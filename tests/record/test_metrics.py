@@ -16,8 +16,9 @@ from dpaudit.cli import main
 from dpaudit.config.gate import Gate
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
+from dpaudit.record.metric import Metric
 from dpaudit.record.metrics import faults, table
-from dpaudit.record.result import Measurement, measured
+from dpaudit.record.result import Measurement, PointRecord, measured
 
 METRICS = table()
 ONE = Estimate.exact(0.5, "by hand")
@@ -182,3 +183,27 @@ def test_the_command_and_the_page_list_them_all() -> None:
         where = f"{where} (larger is {metric.larger})" if where else ""
         cells = (metric.words, metric.unit, sources, ", ".join(said) or "–", where)
         assert f"| `{metric.name}` | {' | '.join(cells)} |" in rows
+
+
+def test_a_metric_that_nobody_describes_is_placed_by_its_fields_of_which_there_are_few() -> None:
+    number = Measurement(metric="other.x", model="m", epsilon=1.0, estimate=ONE, country="at", n=3)
+    assert number.place == "m, ε = 1, at, 3"
+    many = {f"f{index}": 1 for index in range(60)}
+    with pytest.raises(ValidationError, match="60 fields"):
+        Measurement(metric="other.x", model="m", epsilon=1.0, estimate=ONE, **many)
+
+
+@pytest.mark.cases("name", ["epsilon", "census", "traits", "place"])
+def test_a_field_has_no_name_that_measurements_have_anyway(name: str) -> None:
+    with pytest.raises(ValueError, match=repr(name)):
+        Metric("a.b", "words", "share", fields=(name,))
+
+
+def test_traits_have_stated_values_and_others_are_kept() -> None:
+    point = {"model": "m", "epsilon": 1.0, "sensitivity": None, "noise_scale": None, "claim": None}
+    assert PointRecord(**point, forget="own").traits == {"forget": "own"}
+    assert PointRecord(**point, region=None).model_dump()["forget"] is None
+    assert PointRecord(**point, region="eu").traits == {"region": "eu"}
+    for wrong in ("garbage", ""):
+        with pytest.raises(ValidationError, match="forget"):
+            PointRecord(**point, forget=wrong)

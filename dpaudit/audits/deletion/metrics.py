@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dpaudit.core.membership import WITNESS
+from dpaudit.core.membership import UNLEARNING, WITNESS
 from dpaudit.record import shared
 from dpaudit.record.fields import ATTACK, PAIR
 
@@ -22,6 +22,7 @@ METRICS = tuple(
         name=f"deletion.{metric.name.removeprefix('attack.')}",
         restricts=metric.name,
         trait="forget",
+        states=tuple(UNLEARNING),
         judges=_told_afterwards,
         words=f"name in gates of {metric.name} of models that forget, and of no others",
         audits={"membership": "with forget in a [[recommender]]"},

@@ -57,5 +57,6 @@ METRICS = (
            quantity="exposure to attack, group"),
     Metric("membership.blind", "AUC for the coins of what no model can tell: 0.5, or the audit has "
            "a fault", "share", _MEMBERS, (ATTACK, UNIT), optional=(OBSERVER,),
-           section="blind baseline", quantity="blind baseline,"),
+           section="blind baseline", quantity="blind baseline,",
+           places=("{attack}", "{unit}", "{observer}")),
 )  # fmt: skip
