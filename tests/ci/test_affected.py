@@ -65,7 +65,7 @@ def test_a_change_runs_what_may_read_it(readers: dict[str, set[str]]) -> None:
     assert missed == []
     assert "ci/green.json" not in readers
     simulations = {test for test in everything if test.startswith("tests/bounds/")}
-    for name in ("frequentist/labels", "accounting", "divergence/binary"):
+    for name in ("frequentist/labels", "accounting", "divergence"):
         assert simulations <= readers[f"dpaudit/bounds/{name}.py"]
 
 
