@@ -36,7 +36,7 @@ def drawing(result: AuditResult) -> str:
         parts.append(text(_ATTACKER, height, name, "strong"))
         parts += [text(130, height + 20 * at, line) for at, line in enumerate(lines)]
         height += 20 * len(lines) + 4
-    return svg(WIDTH, height, shown.decision.text, parts)
+    return svg(WIDTH, height, f"{shown.decision.word.shown}: {shown.decision.reason}", parts)
 
 
 def _outcome(shown: Screen) -> Iterator[str]:
