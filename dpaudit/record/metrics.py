@@ -52,9 +52,16 @@ def entry(name: str, given: Iterable[str] = ()) -> Metric:
 
 def ordered(names: Iterable[str]) -> list[Metric]:
     """Return the entries of some metrics, each once, in the order of the table."""
-    places = {name: place for place, name in enumerate(table())}
+    # Metrics of other packages keep the order in which they were measured.
+    places = {name: place for place, name in enumerate(table()) if name not in _foreign()}
     some = dict.fromkeys(names)
     return [entry(name) for name in sorted(some, key=lambda name: places.get(name, len(places)))]
+
+
+def _foreign() -> set[str]:
+    """Return the metrics that only other packages register."""
+    entries = [*registry.every("metrics").values()]
+    return {entry.name for entry in entries if isinstance(entry, Metric)}
 
 
 def field_names() -> Set[str]:
