@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpaudit.cli.writing import STANDARD_OUTPUT, deliver, files_read, is_summary, parsed
-from dpaudit.core.errors import RUN_FAILED, DpauditError
+from dpaudit.core.errors import DpauditError
+from dpaudit.core.exit_codes import RUN_FAILED
 
 if TYPE_CHECKING:
     from dpaudit.reports.ci import Format

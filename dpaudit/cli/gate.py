@@ -12,7 +12,7 @@ import click
 from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, style_option, waivers_option
 from dpaudit.cli.writing import checked, conclude, deliver, echo, render, screen
-from dpaudit.core.errors import exit_code
+from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 from dpaudit.reports.sections.outcome import decision_of
 

@@ -21,14 +21,8 @@ from dpaudit.cli.plan import plan
 from dpaudit.cli.stopping import StopSignal, stoppable
 from dpaudit.cli.tasks import merge, runs, split
 from dpaudit.cli.writing import UnwrittenError
-from dpaudit.core.errors import (
-    RUN_FAILED,
-    USER_ERROR,
-    ConfigError,
-    DpauditError,
-    InputError,
-    RunError,
-)
+from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
+from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
 from dpaudit.core.standard import streams
 
 # Messages contain values of configs and records, which may be long.

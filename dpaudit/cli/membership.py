@@ -12,7 +12,8 @@ import click
 from dpaudit.cli.options import NumberRange, PathType, WholeRange, style_option
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.cli.writing import echo, screen, tell
-from dpaudit.core.errors import ConfigError, exit_code
+from dpaudit.core.errors import ConfigError
+from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.core.errors import RUN_FAILED, ConfigError, DpauditError, RunError, exit_code
+from dpaudit.core.errors import ConfigError, DpauditError, RunError
+from dpaudit.core.exit_codes import RUN_FAILED, exit_code
 from dpaudit.core.files import check_writable, write_set
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import place

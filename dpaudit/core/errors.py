@@ -1,7 +1,7 @@
-"""Errors that are reported to the user, and exit codes.
+"""Errors that are reported to the user.
 
 Each message is one sentence that names the place, the field, the value and the remedy. Only the
-command line maps errors to exit codes; reports for CI state them too.
+command line maps them to exit codes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,6 @@ from typing import Self
 
 # The most characters of a third-party error message that are shown.
 _SHOWN = 300
-# The exit code of each outcome of a run. A run that decides nothing succeeds unless told otherwise.
-_CODES = {"go": 0, "no decision": 0, "stop": 1, "undecided": 4}
-# The exit codes of runs without a result: an error that the user can correct, and any other.
-USER_ERROR, RUN_FAILED = 2, 3
 
 
 class DpauditError(Exception):
@@ -86,14 +82,3 @@ def installing(extra: str) -> str:
     of_extra = re.compile(rf"extra == (['\"]){re.escape(extra)}\1")
     libraries = [name.strip() for name, _, marker in parts if of_extra.search(marker)]
     return " ".join(["python -m pip install", *(f"'{name}'" for name in libraries)])
-
-
-def exit_code(outcome: str, *, require_decision: bool = False) -> int:
-    """Return the exit code of an outcome.
-
-    Args:
-        outcome: the outcome of a run.
-        require_decision: whether a run that decides nothing ends like an undecided one.
-    """
-    missing = require_decision and outcome == "no decision"
-    return _CODES["undecided" if missing else outcome]

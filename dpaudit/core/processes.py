@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import NoReturn
 
-from dpaudit.core.errors import RUN_FAILED
+from dpaudit.core.exit_codes import RUN_FAILED
 
 # How often, in seconds, a process checks that its parent still runs.
 _LOOK = 0.5

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from dpaudit.core.errors import exit_code
+from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.messages import plain, quoted
 from dpaudit.core.provenance import tool_version
 from dpaudit.record.comparison import Comparison

@@ -8,7 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import get_args
 
-from dpaudit.core.errors import exit_code, installing, said
+from dpaudit.core.errors import installing, said
+from dpaudit.core.exit_codes import exit_code
 from dpaudit.record.result import RunOutcome
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from textwrap import indent
 import psutil
 import pytest
 
-from dpaudit.core.errors import RUN_FAILED
+from dpaudit.core.exit_codes import RUN_FAILED
 from dpaudit.core.processes import (
     leave_current_folder,
     library_places,
