@@ -153,7 +153,9 @@ class SASRec(Sequences):
             mixed: queries, keys and values of all heads `(n, L, 3 d)`.
         """
         parts = mixed.unflatten(2, (3, self.settings.heads or 1, -1)).permute(2, 0, 3, 1, 4)
-        attended = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        attended = functional.scaled_dot_product_attention(
+            parts[0], parts[1], parts[2], is_causal=True
+        )
         return attended.transpose(1, 2).flatten(2)
 
     def losses(self, states: Tensor, following: Tensor) -> Tensor:
