@@ -14,7 +14,6 @@ from dpaudit.cli.options import PathType, style_option, waivers_option
 from dpaudit.cli.writing import checked, conclude, deliver, echo, render, screen
 from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
-from dpaudit.reports.sections.outcome import decision_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,6 +114,7 @@ def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
     from dpaudit.core.messages import plain
     from dpaudit.reports import palette
     from dpaudit.reports.render import comparison
+    from dpaudit.reports.sections.outcome import decision_of
 
     console = screen()
     _show(result, console)
