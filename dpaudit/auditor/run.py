@@ -13,10 +13,11 @@ from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.judgement import judge_run
-from dpaudit.auditor.measure import RecordPart
+from dpaudit.auditor.measure import MetricKey, RecordPart
 from dpaudit.auditor.plan import Plan, opened_store
+from dpaudit.config.gate import judgeable
 from dpaudit.config.schema import Config
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.executor import Executor
@@ -105,7 +106,29 @@ def measured(plan: Plan, executor: Executor) -> Measured:
     if not subject.context.waiting:
         for measure in measures:
             emitted += list(measure.compared())
+    _check_planned(plan, [part for part in emitted if isinstance(part, records.Measurement)])
     return Measured(plan.kind.name, subject, audited, emitted)
+
+
+def _check_planned(plan: Plan, measurements: Sequence[records.Measurement]) -> None:
+    """Refuse numbers that gates may judge and no measure plans: no family counts them.
+
+    Raises:
+        RunError: names the number and the remedy.
+    """
+    planned: dict[tuple[str, str, float], list[MetricKey]] = {}
+    for key in plan.keys:
+        planned.setdefault((key.metric, key.model, key.epsilon), []).append(key)
+    for number in filter(judgeable, measurements):
+        fields, point = number.fields, (number.metric, number.model, number.epsilon)
+        if number.estimate.kind == "frequentist" and not any(
+            key.picked_by.items() <= fields.items() for key in planned.get(point, ())
+        ):
+            name = " ".join(str(value) for value in fields.values() if value is not None)
+            raise RunError(
+                f"{name} is measured and not planned, so that joint intervals do not count it: let "
+                "the plan of its measure yield its key"
+            )
 
 
 @contextmanager

@@ -202,6 +202,15 @@ def check_rated(gates: Sequence[Gate], scale: Scale) -> None:
             raise ConfigError(f"gate.{index}: {error}") from error
 
 
+def judgeable(measurement: Measurement) -> bool:
+    """Return whether gates may judge a number.
+
+    Single membership inference attacks are not judged: a choice among them needs other trainings.
+    """
+    alone = measurement.unit and measurement.attack != STRONGEST
+    return entry(measurement.metric).gateable and not alone
+
+
 def picked_by(
     gate: Gate, measurements: Sequence[Measurement], points: Sequence[PointRecord]
 ) -> list[Measurement]:
@@ -213,16 +222,10 @@ def picked_by(
         points: the points of the sweep.
     """
     traits = {(point.model, point.epsilon): point.traits for point in points}
-    # Single membership inference attacks are not judged: a choice among them needs other trainings.
-    able = (
-        measurement
-        for measurement in measurements
-        if not measurement.unit or measurement.attack == STRONGEST
-    )
     return _joint(
         [
             measurement
-            for measurement in able
+            for measurement in filter(judgeable, measurements)
             if measurement.metric == gate.judged
             and gate.picks(
                 measurement.fields, traits.get((measurement.model, measurement.epsilon), {})

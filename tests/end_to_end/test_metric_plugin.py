@@ -89,11 +89,13 @@ class Reach(Measure):
             for country in ("at", "de"):
                 yield MetricKey("utility.reach", model, epsilon, country=country)
 
-    def run(self, model):
-        kept = Estimate(value=0.53, lower=0.4, upper=0.6, confidence=self.family.confidence,
+    def kept(self):
+        return Estimate(value=0.53, lower=0.4, upper=0.6, confidence=self.family.confidence,
                         alpha=self.family.alpha, n=100, method="counted")
+
+    def run(self, model):
         for key in self.plan(self.config):
-            yield key.measured(kept)
+            yield key.measured(self.kept())
 '''
 POINTS = """
 [dpaudit.metrics]
@@ -267,3 +269,23 @@ def test_a_field_of_a_packages_own_is_measured_shown_and_picked_by_gates(
     (tmp_path / "audit.toml").write_text(CONFIG + "where = { land = 'at' }\n")
     said = run("run", tmp_path / "audit.toml", "-o", tmp_path / "other", code=2)
     assert "utility.reach; use one of country, epsilon, model" in said
+
+
+@pytest.mark.parametrize("planned", ['("at",)', "()"])
+def test_a_number_that_no_family_counts_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planned: str
+) -> None:
+    points = {
+        "dpaudit.metrics": "reach = scratch:REACH",
+        "dpaudit.measures": "reach = scratch:Less",
+    }
+    fewer = OWN_FIELD[OWN_FIELD.index("    @classmethod") : OWN_FIELD.index("    def kept")]
+    fewer = fewer.replace('("at", "de")', planned)
+    less = f"class Less(Reach):\n{fewer}    def run(self, model):\n"
+    less += "        for key in Reach.plan(self.config):\n"
+    less += "            yield key.measured(self.kept())\n"
+    install(tmp_path, monkeypatch, OWN_FIELD + less, points)
+    (tmp_path / "audit.toml").write_text(CONFIG.partition("[[gate]]")[0])
+    said = run("run", tmp_path / "audit.toml", "-o", tmp_path / "out", code=3)
+    assert "utility.reach lists 1" in said
+    assert not (tmp_path / "out" / "record.json").exists()
