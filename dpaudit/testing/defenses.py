@@ -7,11 +7,13 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from scipy import special
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
 from dpaudit.audits.trained.pairs import DataPair, target_pair
@@ -264,6 +266,30 @@ def _check_law(defense: ListDefense, rated: NDArray[np.int32], exact: Any) -> No
     for impossible in (twice, known)[defense.top_k == 1 :]:
         none = np.isneginf(law.log_probability(impossible)).all()
         require(none, kind, "a list with an item twice, or a rated item, is possible")
+    _check_draws(defense, exact)
+
+
+def _check_draws(defense: ListDefense, exact: Any) -> None:
+    """Check that lists are drawn as often as their law says, at ε and at multiples of it.
+
+    Any two laws p and q have `E_p[q / (p + q)] = E_q[p / (p + q)]`, the sum of `pq / (p + q)`.
+    """
+    forms: list[Any] = [
+        dataclasses.replace(defense, epsilon=factor * defense.epsilon)  # type: ignore[type-var]
+        for factor in (1, 4, 16, 64, 256)
+    ]
+    # A larger ε may be refused, as weights of items are too far apart for it.
+    forms = [form for form in forms if not refuses(ConfigError, form.law, exact)]
+    for form, other in pairwise(forms):
+        shares = []
+        for p, q in ((form, other), (other, form)):
+            lists = p.release_list(exact, Streams.first(1, f"ε = {p.epsilon}", 4000)).items
+            logs = [one.law(exact).log_probability(lists) for one in (q, p)]
+            shares.append(special.expit(logs[0] - logs[1]))
+        error = math.hypot(*(share.std() / math.sqrt(len(share)) for share in shares))
+        apart = abs(shares[0].mean() - shares[1].mean())
+        words = "lists are drawn more often, or more seldom, than their law says"
+        require(apart <= 5.1 * error + 1e-9, type(defense), words)
 
 
 def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:

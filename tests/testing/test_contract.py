@@ -37,7 +37,13 @@ from dpaudit.testing.contract import (
     check_saves,
     check_variants,
 )
-from dpaudit.testing.defenses import accepted_data, check_extremes, check_independence, check_pairs
+from dpaudit.testing.defenses import (
+    accepted_data,
+    check_extremes,
+    check_independence,
+    check_lists,
+    check_pairs,
+)
 
 RATINGS = generate(SyntheticParams(n_users=30, n_items=60, mean_per_user=25))
 MODEL = SgdFactors(1.0, dimensions=2, epochs=2)
@@ -319,6 +325,29 @@ class OneLaw(TopK):
     def law(self, exact: Any) -> Any:
         """The law of a row of zeros."""
         return super().law(replace(exact, scores=np.zeros_like(exact.scores)))
+
+
+@parameters(frozen=True, config=STRICT)
+class Sharper(TopK):
+    """Draws as if its ε were larger.
+
+    Its law does not know.
+    """
+
+    factor: float = 1.0
+
+    def release_list(self, exact: Any, streams: Any) -> Any:
+        """Lists of another law."""
+        return ItemList(replace(self, epsilon=self.factor * self.epsilon).law(exact).draw(streams))
+
+
+@pytest.mark.parametrize("form", ["peeling", "joint"])
+def test_lists_that_are_not_drawn_by_their_law_are_found(form: Any) -> None:
+    given = {"epsilon": 1.0, "variant": "corrected", "mechanism": form, "top_k": 3}
+    defense = Sharper(**given)
+    check_lists(defense, accepted_data(defense))
+    with pytest.raises(AssertionError, match="than their law says"):
+        check_lists(Sharper(**given, factor=1.25), accepted_data(defense))
 
 
 def test_pairs_that_show_nothing_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
