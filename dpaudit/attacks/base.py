@@ -255,7 +255,7 @@ Category = Literal["immediate", "dynamic", "combined"]
 
 
 class SybilAttack(Attack):
-    """`[[sybil]]`: recover a hidden rating by accounts; see `attacks.sybil.averaging`.
+    """`[[sybil]]`: recover a hidden rating by accounts; see `attacks.sybil`.
 
     Attributes:
         category: whether accounts are created before the learning phase, or rows change after it.

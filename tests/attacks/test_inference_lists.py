@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit.attacks.inference.lists import ListIdeal
+from dpaudit.attacks.inference import ListIdeal
 from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Signals
-from dpaudit.attacks.membership.global_threshold import GlobalThreshold
+from dpaudit.attacks.membership.inference import GlobalThreshold
 
 Mask = NDArray[np.bool_]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from dpaudit.attacks.base import Signals
-from dpaudit.attacks.membership.lira import Lira
+from dpaudit.attacks.membership.inference import Lira
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpaudit.attacks.base import Signals
-from dpaudit.attacks.membership.rmia import Rmia
+from dpaudit.attacks.membership.inference import Rmia
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]

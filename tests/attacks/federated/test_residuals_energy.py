@@ -15,7 +15,7 @@ from submission_cases import (  # type: ignore[import-not-found]
     verdicts_of,
 )
 
-from dpaudit.attacks.federated.energy import Energy
+from dpaudit.attacks.federated.residuals import Energy
 from dpaudit.core.transcripts import Round, UserItemPairs
 
 Numbers = NDArray[Any]

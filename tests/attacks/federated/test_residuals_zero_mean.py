@@ -16,7 +16,7 @@ from submission_cases import (  # type: ignore[import-not-found]
     verdicts_of,
 )
 
-from dpaudit.attacks.federated.zero_mean import ZeroMean
+from dpaudit.attacks.federated.residuals import ZeroMean
 from dpaudit.core.transcripts import Round, UserItemPairs
 
 Numbers = NDArray[Any]

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, t
 
 from dpaudit.attacks.base import Signals
-from dpaudit.attacks.membership.conjugate_lira import ConjugateLira
-from dpaudit.attacks.membership.lira import Lira
+from dpaudit.attacks.membership.inference import ConjugateLira, Lira
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]

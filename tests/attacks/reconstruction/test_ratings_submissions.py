@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.attacks.reconstruction.ratings import Reconstruction
-from dpaudit.attacks.reconstruction.submissions import FromSubmissions
+from dpaudit.attacks.reconstruction.ratings import FromSubmissions, Reconstruction
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.attacks.inference.linear import LinearIdeal
+from dpaudit.attacks.inference import LinearIdeal
 from dpaudit.core.releases import SeesItems, SeesTop, SideInformation, TopList
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile

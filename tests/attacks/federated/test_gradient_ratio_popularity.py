@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpaudit.attacks.base import SubmissionTest
-from dpaudit.attacks.federated.energy import Energy
-from dpaudit.attacks.federated.gradient_ratio import GradientRatio
-from dpaudit.attacks.federated.popularity import Popularity
-from dpaudit.attacks.federated.two_sample import TwoSample
-from dpaudit.attacks.federated.zero_mean import ZeroMean
+from dpaudit.attacks.federated.gradient_ratio import GradientRatio, Popularity
+from dpaudit.attacks.federated.residuals import Energy, TwoSample, ZeroMean
 from dpaudit.core.transcripts import Round, UserItemPairs
 
 

@@ -17,7 +17,7 @@ from submission_cases import (  # type: ignore[import-not-found]
     verdicts_of,
 )
 
-from dpaudit.attacks.federated.two_sample import (
+from dpaudit.attacks.federated.residuals import (
     TwoSample,
     _EnergyDistance,
     _kolmogorov_tail,
