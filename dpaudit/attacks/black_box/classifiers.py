@@ -270,8 +270,7 @@ class Trees:
 
     def log_odds(self, table: EncodedOutputs) -> Vector:
         """Return the sum over all trees for each row."""
-        total: Vector = self.trees.decision_function(_stacked(table, self.atoms, self.features))
-        return total
+        return self.trees.decision_function(_stacked(table, self.atoms, self.features))
 
 
 def _stacked(table: EncodedOutputs, atoms: Vector, features: Sequence[Feature]) -> Vector:

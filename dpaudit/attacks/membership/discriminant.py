@@ -62,8 +62,7 @@ def _change(features: Numbers, present: NDArray[np.bool_]) -> Numbers:
     moved -= moved.mean((0, 1))
     products, squares = (coins * moved).sum((0, 1)), (coins**2).sum((0, 1))
     # Without any coin that changes, what differs between targets tells nothing.
-    change: Numbers = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
-    return change
+    return np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
 
 
 def _share(features: Numbers) -> Numbers:
@@ -74,5 +73,4 @@ def _share(features: Numbers) -> Numbers:
     within = features.var(0, ddof=1).mean(0)
     between = trainings * features.mean(0).var(0)
     ratio = np.divide(within, between, out=np.ones_like(within), where=between > 0)
-    share: Numbers = 1 - np.sqrt(np.minimum(ratio, 1.0))
-    return share
+    return 1 - np.sqrt(np.minimum(ratio, 1.0))

@@ -56,15 +56,13 @@ class Lira(MembershipInference):
         """Score each target; arguments as in `MembershipInference.score`."""
         if not self.online:
             mean, deviation = self._law(reference.fit[:, :, None], ~present)
-            scores: Numbers = log_ndtr((seen.fit - mean[:, 0]) / deviation[:, 0])
-            return scores
+            return log_ndtr((seen.fit - mean[:, 0]) / deviation[:, 0])
         logs = []
         for which in (present, ~present):
             mean, deviation = self._law(reference.features, which)
             z = (seen.features - mean) / deviation
             logs.append(-(z**2) / 2 - np.log(deviation))
-        ratio: Numbers = (logs[0] - logs[1]).sum(2)
-        return ratio
+        return (logs[0] - logs[1]).sum(2)
 
     def _law(self, features: Numbers, which: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
         """Return means and standard deviations `(m, F)` over the selected trainings `(R, m)`.
@@ -216,8 +214,7 @@ class Rmia(MembershipInference):
         center, spread = reference.fit.mean(), max(float(reference.fit.std()), _SMALLEST)
 
         def log_p(fit: Numbers) -> Numbers:
-            logs: Numbers = log_expit((fit - center) / spread)
-            return logs
+            return log_expit((fit - center) / spread)
 
         ratios = log_p(seen.fit) - self._log_mean(log_p(reference.fit), present)
         if not seen.population.shape[1]:
@@ -242,8 +239,7 @@ class Rmia(MembershipInference):
 
 
 def _offline(outside: Numbers, a: float) -> Numbers:
-    logs: Numbers = np.log(((1 + a) * outside + 1 - a) / 2)
-    return logs
+    return np.log(((1 + a) * outside + 1 - a) / 2)
 
 
 def _best_weight(logs: Numbers, present: NDArray[np.bool_]) -> float:
@@ -270,8 +266,7 @@ def _log_average(logs: Numbers, which: NDArray[np.bool_] | None = None) -> Numbe
     """
     weights = np.ones(logs.shape) if which is None else which.astype(np.float64)
     weights = np.where(weights.sum(0) > 0, weights, 1.0)
-    averages: Numbers = logsumexp(logs, axis=0, b=weights) - np.log(weights.sum(0))
-    return averages
+    return logsumexp(logs, axis=0, b=weights) - np.log(weights.sum(0))
 
 
 @parameters(frozen=True, config=STRICT)
@@ -297,5 +292,4 @@ class GlobalThreshold(MembershipInference):
         within = reference.fit[present].mean() if present.any() else 0.0
         without = reference.fit[~present].mean() if not present.all() else 0.0
         scale = np.copysign(float(reference.fit.std()) or 1.0, within - without)
-        scores: Numbers = (seen.fit - (within + without) / 2) / scale
-        return scores
+        return (seen.fit - (within + without) / 2) / scale

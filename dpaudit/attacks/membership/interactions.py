@@ -176,5 +176,4 @@ def _similar(known: Known, items: Indices, seen: csr_array) -> Numbers:
     row = np.repeat(np.arange(len(items)), np.diff(seen.indptr))
     alike = known.cosines(items, row, seen.indices)
     total = np.bincount(row, seen.data, len(items))
-    means: Numbers = np.bincount(row, seen.data * alike, len(items)) / np.maximum(total, 1e-12)
-    return means
+    return np.bincount(row, seen.data * alike, len(items)) / np.maximum(total, 1e-12)

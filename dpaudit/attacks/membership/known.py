@@ -45,8 +45,7 @@ class Shown(NamedTuple):
             raise TypeError("the scores before a deletion were not asked")
         scores = np.stack((self.scores, self.before)).astype(np.float64)
         after, before = np.where(np.isnan(scores), below_all(scores), scores)
-        change: Numbers = after - before
-        return change
+        return after - before
 
 
 @dataclass(frozen=True, eq=False)

@@ -303,8 +303,7 @@ class _Path:
         """The linear part of each round's update: `(1 − 2γλ) I − 2γ Σ_j v_j v_jᵀ` `(T, d, d)`."""
         rate, decay = self.learning.rate, self.learning.decay
         squares = np.einsum("tjd,tje->tde", self.items, self.items)
-        linear: Numbers = (1 - 2 * rate * decay) * np.eye(self.size) - 2 * rate * squares
-        return linear
+        return (1 - 2 * rate * decay) * np.eye(self.size) - 2 * rate * squares
 
     def _moved(self, theta: Numbers) -> tuple[Numbers, Numbers]:
         """Compute `u_t` and its derivatives by θ, round by round."""

@@ -275,8 +275,7 @@ def _distance_ranks(ranks: Scores) -> Scores:
     """Rank the distances of ranks from their middle, by counting instead of sorting."""
     distances = np.abs(2 * ranks - (len(ranks) + 1)).astype(np.int64)
     counts = np.bincount(distances)
-    midranks: Scores = (counts.cumsum() - (counts - 1) / 2)[distances]
-    return midranks
+    return (counts.cumsum() - (counts - 1) / 2)[distances]
 
 
 def exceptions(trials: OutputTrials) -> str | None:
