@@ -18,7 +18,7 @@ from dpaudit.audits.mechanism.audit import (
     check_stop,
 )
 from dpaudit.audits.mechanism.calls import Mechanism, Score
-from dpaudit.audits.mechanism.certificate import SHARE
+from dpaudit.audits.mechanism.game import SHARE
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.bounds.planning import found_from

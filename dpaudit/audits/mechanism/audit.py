@@ -19,10 +19,8 @@ from dpaudit.auditor.games.certify import certify
 from dpaudit.auditor.games.controls import Bar, reported
 from dpaudit.audits.mechanism.blocks import same_data
 from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score
-from dpaudit.audits.mechanism.certificate import SHARE
-from dpaudit.audits.mechanism.game import OutputBound, drift, exceptions, with_exceptions
-from dpaudit.audits.mechanism.planted import PlantedGame
-from dpaudit.audits.mechanism.repetition import repeated
+from dpaudit.audits.mechanism.game import SHARE, OutputBound, drift, exceptions, with_exceptions
+from dpaudit.audits.mechanism.planted import PlantedGame, repeated
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
@@ -67,7 +65,7 @@ def audit(
 
     A fair coin chooses the data set of each call, so that state kept between calls cannot reveal
     it; see `dpaudit.audits.mechanism.calls`. What the calls certify is repeated in fresh
-    processes; see `dpaudit.audits.mechanism.repetition`. An exception is an output. A learned
+    processes; see `dpaudit.audits.mechanism.planted`. An exception is an output. A learned
     score is trained on half of the trials (at most 400 000) and certified on the others; a given
     score is certified on all. The bound is valid for any score; it is larger the closer the score
     is to the likelihood ratio of the two output distributions.

@@ -10,7 +10,7 @@ outputs at once, as their order carries no information about the coins.
 
 A coin does not help in two cases. First, an answer may depend on *earlier* calls: on their data, or
 on noise that it shares with them. Then the outputs reveal more of a coin than one answer does, and
-what they certify has to be repeated in fresh processes: see `repetition`. Second, the outputs of
+what they certify has to be repeated in fresh processes: see `planted`. Second, the outputs of
 one call may share something, such as an offset, so that the coin of one reveals those of the
 others. A batched mechanism is therefore asked for one output per call up to `MOST` calls, which
 needs no assumption. Beyond that, each block of trials makes two calls, one for each data set, in

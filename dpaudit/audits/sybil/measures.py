@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import PassiveAttack, SybilAttack
 from dpaudit.auditor.measure import Measure, MetricKey, points
+from dpaudit.auditor.records import attack_record
 from dpaudit.audits.on_demand.draws import draw_trials, run_blocks
-from dpaudit.audits.on_demand.subject import OnDemandModel
+from dpaudit.audits.on_demand.subject import OnDemandModel, OnDemandModels
 from dpaudit.audits.sybil.averaging import run_sybil
 from dpaudit.audits.sybil.config import Sybil, SybilConfig
 from dpaudit.bounds.frequentist.intervals import proportion
@@ -25,6 +26,23 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record import result as records
+
+
+@dataclass(frozen=True)
+class AttackedModels(OnDemandModels[SybilConfig]):
+    """Recommenders that serve on demand, with the attackers."""
+
+    def trials(self) -> int:
+        """Return the number of trials, with those of the attackers."""
+        trials = sum(sybil.trials for sybil in self.context.config.sybil)
+        return super().trials() + trials * sum(len(model.defenses) for model in self.served)
+
+    def sybil_attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the records of the Sybil attacks and passive attacks, by label."""
+        return {
+            sybil.label: {**attack_record(sybil.create("sybil")), **sybil.settings}
+            for sybil in self.context.config.sybil
+        }
 
 
 class SybilAttacks(Measure[SybilConfig, OnDemandModel]):

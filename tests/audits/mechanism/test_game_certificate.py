@@ -12,8 +12,7 @@ from sharing_mechanisms import cached  # type: ignore[import-not-found]
 
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit
 from dpaudit.audits.mechanism.calls import Calls
-from dpaudit.audits.mechanism.certificate import OutputCertificate, Scorer
-from dpaudit.audits.mechanism.game import OutputBound
+from dpaudit.audits.mechanism.game import OutputBound, OutputCertificate, Scorer
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends
 from dpaudit.core.errors import InputError
 from dpaudit.execution.executor import Executor
