@@ -16,7 +16,7 @@ from dpaudit.auditor.context import Context
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.auditor.records import attack_record
-from dpaudit.audits.federated.config import FederatedConfig, Transcript, check_transcript
+from dpaudit.audits.federated.config import FederatedConfig, Transcript
 from dpaudit.audits.federated.transcripts import (
     Finding,
     Truth,
@@ -52,8 +52,7 @@ class FederatedModels(TrainedModels[FederatedConfig]):
             DataError: as in `TrainedModels.of`.
             ConfigError: `[transcript]` does not fit, or as in `TrainedModels.of`.
         """
-        config = context.config
-        check_transcript(config.transcript, config.submission_tests, config.model)
+        context.config.check_transcript()
         return super().of(context, ratings)
 
     def trials(self) -> int:
@@ -190,24 +189,18 @@ class _Training:
         transcript = defense.transcript(
             prepared, trial, self._users(wanted.users, prepared.n_users)
         )
-        if self.attacks and defense.variant != "nonprivate":
-            _check_pairs(transcript)
-        last = defense.rounds
-        asked = wanted.steps(last)
-        every = max(1, last // _CURVE)
         # Without privacy users submit no fakes.
         attacks = self.attacks if defense.variant != "nonprivate" else {}
+        if attacks:
+            _check_pairs(transcript)
+        last = defense.rounds
+        asked, every = wanted.steps(last), max(1, last // _CURVE)
+        steps = sorted({*asked, *range(every, last + 1, every)})
         truth = Truth(transcript.pairs, transcript.real, _ALONE, self.seed)
         floor = Estimate.exact(float(transcript.floored), "counted")
         asks = defense.public_share is None
         findings = [Finding("assumption.floor", 0, floor)] if asks else []
-        for checkpoint in run_transcript(
-            transcript,
-            attacks,
-            sorted({*asked, *range(every, last + 1, every)}),
-            asked,
-            self.seed,
-        ):
+        for checkpoint in run_transcript(transcript, attacks, steps, asked, self.seed):
             step = checkpoint.step
             findings.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
             if checkpoint.seen:

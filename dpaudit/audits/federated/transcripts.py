@@ -268,11 +268,8 @@ class Truth:
 
     def _divergences(self, checkpoint: Checkpoint) -> Iterator[Finding]:
         real, step = self.real, checkpoint.step
-        whole = clustered_mean(
-            checkpoint.divergence[real],
-            self.pairs.users[real],
-            alpha=self.alpha,
-        )
+        users = self.pairs.users[real]
+        whole = clustered_mean(checkpoint.divergence[real], users, alpha=self.alpha)
         yield Finding("transcript.kl", step, whole, detail=WHOLE)
         if checkpoint.parts:
             for name, value in vars(checkpoint.parts).items():
@@ -367,13 +364,12 @@ def _mean(findings: Sequence[Finding]) -> Finding:
     if first.estimate.kind == "exact":  # exact in one training, but not for all trainings
         values = [estimate.value for estimate in estimates]
         return replace(first, estimate=student_mean(values, _ALPHA, "trainings"))
-    mean = first.estimate.changed(
-        value=float(np.mean([estimate.value for estimate in estimates])),
-        lower=float(np.mean([estimate.lower for estimate in estimates])),
-        upper=float(np.mean([estimate.upper for estimate in estimates])),
-        method=f"{first.estimate.method}, mean of {len(findings)} trainings",
-    )
-    return replace(first, estimate=mean)
+    means = {
+        name: float(np.mean([getattr(estimate, name) for estimate in estimates]))
+        for name in ("value", "lower", "upper")
+    }
+    method = f"{first.estimate.method}, mean of {len(findings)} trainings"
+    return replace(first, estimate=first.estimate.changed(**means, method=method))
 
 
 def gated_areas(

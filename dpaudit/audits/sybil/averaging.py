@@ -90,9 +90,7 @@ def run_sybil(
         raise ConfigError(
             "observe is 'values' and this defense shows lists without values: use observe = 'list'"
         )
-    effort = np.array(efforts, np.int64)
-    if effort.ndim != 1 or not len(effort) or effort[0] < 1 or (np.diff(effort) <= 0).any():
-        raise InputError(f"efforts are {list(efforts)}: give increasing whole numbers from 1 on")
+    effort = increasing("efforts are", efforts)
     users = np.flatnonzero(np.diff(ratings.by_user.start) > defense.min_ratings)
     if not len(users):
         raise DataError(
@@ -123,6 +121,18 @@ def run_sybil(
     table = run_blocks(drawn, run, executor)
     planted = table[-2].astype(np.int64)
     return SybilScores(effort, table[:-2].astype(np.bool_), planted, table[-1])
+
+
+def increasing(words: str, numbers: Sequence[int]) -> NDArray[np.int64]:
+    """Return numbers of accounts, changes or lists; `words` name them in the error.
+
+    Raises:
+        InputError: they are not increasing positive numbers.
+    """
+    array = np.array(numbers, np.int64)
+    if array.ndim != 1 or not len(array) or array[0] < 1 or (np.diff(array) <= 0).any():
+        raise InputError(f"{words} {list(numbers)}: give increasing whole numbers from 1 on")
+    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,10 +196,15 @@ class _HiddenRating:
         # about equally informative.
         if isinstance(self.defense, PredictionDefense) and noise_scale > accounts.signal:
             levels = levels[[len(levels) // 2]]
-        seen = np.empty((len(releases), len(exact)))
+        ends = float(self._candidates[0]), float(self._candidates[-1])
+        k, seen = self.defense.top_k, np.empty((len(releases), len(exact)))
         for turn, level in enumerate(levels):
             streams = Streams(releases.key, releases.trials[turn :: len(levels)])
-            rows = [self._contested(candidate, float(level)) for candidate in exact]
+            # All entries but that of the hidden item are changed.
+            rows = [
+                replace(row, scores=self.attack.row(row.scores, self.item, float(level), k, ends))
+                for row in exact
+            ]
             seen[turn :: len(levels)] = self._listed(rows, truth, streams, f"/{turn}")
         return seen
 
@@ -203,12 +218,6 @@ class _HiddenRating:
 
     def _read(self, exact: ExactScores, streams: Streams) -> NDArray[np.int64]:
         return self.attack.outcomes(self.defense.release_list(exact, streams).items, self.item)
-
-    def _contested(self, exact: ExactScores, level: float) -> ExactScores:
-        """Return the account's row after it has changed all entries but that of the hidden item."""
-        ends = float(self._candidates[0]), float(self._candidates[-1])
-        row = self.attack.row(exact.scores, self.item, level, self.defense.top_k, ends)
-        return replace(exact, scores=row)
 
     def _exact(self, accounts: FakeAccounts) -> list[ExactScores]:
         """Compute the observing account's noiseless predictions under each candidate."""

@@ -15,7 +15,7 @@ from dpaudit.auditor.measure import Measure, MetricKey, points
 from dpaudit.auditor.records import attack_record
 from dpaudit.audits.on_demand.draws import draw_trials, run_blocks
 from dpaudit.audits.on_demand.subject import OnDemandModel, OnDemandModels
-from dpaudit.audits.sybil.averaging import run_sybil
+from dpaudit.audits.sybil.averaging import increasing, run_sybil
 from dpaudit.audits.sybil.config import Sybil, SybilConfig
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.core.errors import ConfigError, DataError, InputError
@@ -78,15 +78,9 @@ class SybilAttacks(Measure[SybilConfig, OnDemandModel]):
         attack: Any,
     ) -> Iterator[records.Measurement]:
         context, family = self.context, self.context.family
+        executor = context.tasks(stage, model.model, sybil, of=[defense])
         try:
-            correct = _run(
-                defense,
-                model.train,
-                attack,
-                sybil,
-                context.seed,
-                context.tasks(stage, model.model, sybil, of=[defense]),
-            )
+            correct = _run(defense, model.train, attack, sybil, context.seed, executor)
         except (ConfigError, DataError) as error:
             case = f"Sybil attack {sybil.label!r} against model {model.label!r}"
             raise type(error)(f"{case}: {error}") from error
@@ -109,32 +103,13 @@ def _run(
     executor: Executor,
 ) -> NDArray[np.bool_]:
     """Run the attack; whether it succeeds with each effort in each trial `(E, T)`."""
+    options: dict[str, Any] = {"trials": sybil.trials, "seed": seed, "executor": executor}
     if isinstance(attack, PassiveAttack):
-        return run_passive(
-            defense,
-            ratings,
-            attack,
-            auxiliary=sybil.efforts,
-            background=sybil.background,
-            trials=sybil.trials,
-            seed=seed,
-            executor=executor,
-        )
-    return run_sybil(
-        defense,
-        ratings,
-        _reading(attack, defense),
-        efforts=sybil.efforts,
-        trials=sybil.trials,
-        seed=seed,
-        executor=executor,
-    ).correct
-
-
-def _reading(attack: SybilAttack, defense: OnDemandDefense) -> SybilAttack:
-    """Return the attack; on unordered lists it reads only an item's membership."""
-    unordered = isinstance(defense, ListDefense) and not defense.is_ordered()
-    return attack.on_sets() if unordered else attack
+        options["background"] = sybil.background
+        return run_passive(defense, ratings, attack, auxiliary=sybil.efforts, **options)
+    if isinstance(defense, ListDefense) and not defense.is_ordered():
+        attack = attack.on_sets()  # of unordered lists it reads only an item's membership
+    return run_sybil(defense, ratings, attack, efforts=sybil.efforts, **options).correct
 
 
 def run_passive(
@@ -186,9 +161,7 @@ def run_passive(
             "the attack 'passive-lists' observes lists of related items, which this defense does "
             "not have: use an item-item recommender"
         )
-    observed = np.array(auxiliary, np.int64)
-    if observed.ndim != 1 or not len(observed) or observed[0] < 1 or (np.diff(observed) <= 0).any():
-        raise InputError(f"auxiliary is {list(auxiliary)}: give increasing whole numbers from 1 on")
+    observed = increasing("auxiliary is", auxiliary)
     if background < 1:
         raise InputError(f"background is {background}: give at least 1, as the decoy needs one")
     counts = np.diff(ratings.by_user.start)
