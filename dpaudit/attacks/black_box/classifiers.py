@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box import leaves
 from dpaudit.attacks.black_box.encoding import EncodedOutputs
-from dpaudit.attacks.black_box.features import Feature, FeatureColumns, climb
+from dpaudit.attacks.black_box.features import Feature, FeatureColumns, Labels, Vector, climb
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Labels = NDArray[np.int64]
 Single = NDArray[np.float32]
 # Blocks of the rows of the design matrix, in single precision, and their labels.
-Blocks = Callable[[], Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]]
+Blocks = Callable[[], Iterator[tuple[Single, Labels]]]
 # The share of outputs above which a feature's value has its own term, and the most such terms.
 _ATOM_SHARE, _ATOMS = 0.005, 12
 # The most knots per feature of an additive model, and the approximate total number of terms.
@@ -237,7 +234,7 @@ def fit_logistic(blocks: Blocks, width: int, penalties: Sequence[float]) -> list
     return solutions
 
 
-def _derivatives(blocks: Blocks, at: Vector) -> tuple[float, Vector, Matrix, int]:
+def _derivatives(blocks: Blocks, at: Vector) -> tuple[float, Vector, Vector, int]:
     """Return the loss, the gradient of its negative, the Hessian and the number of rows."""
     from scipy.special import expit
 

@@ -16,13 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.black_box.classifiers import LabelledOutputs, OddsModel, Vector, row_keys
+from dpaudit.attacks.black_box.classifiers import LabelledOutputs, OddsModel, row_keys
 from dpaudit.attacks.black_box.encoding import EncodedOutputs
-from dpaudit.attacks.black_box.features import Feature, FeatureColumns
+from dpaudit.attacks.black_box.features import Feature, FeatureColumns, Labels, Vector
 from dpaudit.attacks.black_box.prospects import best_bound
 from dpaudit.bounds.multiplicity import discoveries
-
-Labels = NDArray[np.int64]
 
 # The fraction of the training outputs that finds events; the others estimate their odds.
 _FINDING = 2 / 3
