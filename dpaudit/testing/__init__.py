@@ -13,9 +13,7 @@ from dpaudit.audits.mechanism.audit import (
     audit_pairs,
     check_arguments,
     check_calls,
-    check_claim,
     check_probability,
-    check_stop,
 )
 from dpaudit.audits.mechanism.calls import Mechanism, Score
 from dpaudit.audits.mechanism.game import SHARE
@@ -99,10 +97,8 @@ def assert_satisfies_dp(
     outcomes.check_epsilon(epsilon)
     pairs = [pair] if isinstance(pair, tuple) else pair
     check_probability("false_alarm", false_alarm)
-    check_claim(epsilon, detectable)
-    check_stop(stop, epsilon)
     confidence = 1 - false_alarm
-    check_arguments(pairs, score, delta, 1 - confidence)
+    check_arguments(pairs, score, delta, 1 - confidence, epsilon, detectable, stop)
     if trials is not None:
         check_calls("trials", trials)
     budget = _Budget(

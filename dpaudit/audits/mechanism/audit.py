@@ -174,12 +174,10 @@ def audit_pairs(
     """
     check_probability("confidence", confidence)
     alpha = 1 - confidence
-    check_arguments(pairs, score, delta, alpha)
+    check_arguments(pairs, score, delta, alpha, claim, detectable, stop)
     for name, value in (("trials", trials), ("search", search)):
         check_calls(name, value)
     score = _given_score(score, log_ratio)
-    check_claim(claim, detectable)
-    check_stop(stop, claim)
     claim = None if claim is None else float(claim)
     calls = Calls(
         mechanism, batched, settled(seed), fresh_process, score == "learned", executor
@@ -311,6 +309,9 @@ def check_arguments(
     score: Score | Literal["learned"],
     delta: float,
     alpha: float,
+    claim: Any,
+    detectable: Any,
+    stop: Any,
 ) -> None:
     """Refuse the arguments of `audit_pairs` that no audit can use, before the mechanism is called.
 
@@ -319,6 +320,9 @@ def check_arguments(
         score: a function, or "learned".
         delta: the δ at which ε is bounded.
         alpha: the level of the bound.
+        claim: the claimed ε; None claims nothing.
+        detectable: the factor of planted violations; None plants nothing.
+        stop: "when-decided", or None.
 
     Raises:
         InputError: an argument is out of range, or a pair is none or holds equal data sets.
@@ -339,6 +343,18 @@ def check_arguments(
                 f"pairs[{index}] holds the same data set twice, which no mechanism tells apart: "
                 "give two neighbouring data sets"
             )
+    if claim is not None:
+        outcomes.check_epsilon(claim, "claim")
+    if detectable is not None:
+        outcomes.check_number("detectable", detectable)
+        if not 1 < detectable <= _STRONGEST:
+            raise InputError(
+                f"detectable = {detectable} is not above 1 and at most {_STRONGEST:g}: use e.g. 1.5"
+            )
+    if stop not in (None, "when-decided"):
+        raise InputError(f"stop = {stop!r} is neither 'when-decided' nor None: use one of these")
+    if stop and claim is None:
+        raise InputError("stop = 'when-decided' decides on a claim: give one, or leave out stop")
 
 
 def check_calls(name: str, value: Any) -> None:
@@ -352,26 +368,6 @@ def check_calls(name: str, value: Any) -> None:
         raise InputError(f"{name} = {value!r} is not a whole number from {_LEAST} to {_MOST}")
 
 
-def check_claim(claim: Any, detectable: Any) -> None:
-    """Refuse a claimed ε and a factor of planted violations that no audit can use.
-
-    Args:
-        claim: the claimed ε; None claims nothing.
-        detectable: the factor; None plants nothing.
-
-    Raises:
-        InputError: one is no number, or out of range.
-    """
-    if claim is not None:
-        outcomes.check_epsilon(claim, "claim")
-    if detectable is not None:
-        outcomes.check_number("detectable", detectable)
-        if not 1 < detectable <= _STRONGEST:
-            raise InputError(
-                f"detectable = {detectable} is not above 1 and at most {_STRONGEST:g}: use e.g. 1.5"
-            )
-
-
 def check_probability(name: str, value: Any) -> None:
     """Refuse what is no number in (0, 1).
 
@@ -381,18 +377,6 @@ def check_probability(name: str, value: Any) -> None:
     outcomes.check_number(name, value)
     if not 0 < value < 1:
         raise InputError(f"{name} = {value!r} is not in (0, 1): use e.g. 0.95 or 0.05")
-
-
-def check_stop(stop: Any, claim: float | None) -> None:
-    """Refuse another word than "when-decided", and to decide where nothing is claimed.
-
-    Raises:
-        InputError: it is another word, or there is no claim.
-    """
-    if stop not in (None, "when-decided"):
-        raise InputError(f"stop = {stop!r} is neither 'when-decided' nor None: use one of these")
-    if stop and claim is None:
-        raise InputError("stop = 'when-decided' decides on a claim: give one, or leave out stop")
 
 
 def _given_score(
@@ -457,19 +441,17 @@ def most_informative(
         turn += 1
         worth = {}
         for index in left:
-            fresh = draw(index, turn, budget // 2)
-            old = held.get(index)
-            held[index] = fresh if old is None else _extended(old, fresh)
+            absent, present = draw(index, turn, budget // 2)
+            if index in held:
+                absent = joined_batches([held[index][0], absent])
+                present = joined_batches([held[index][1], present])
+            held[index] = absent, present
             worth[index] = _promise(held[index], trials, seed, score)
         left = sorted(left, key=lambda index: worth[index], reverse=True)[: -(-len(left) // 2)]
         # Double each pair's outputs, with at most `trials` new ones in a round.
         budget = min(budget * (2 if turn > 1 else 1), trials)
         held = {index: held[index] for index in left}
     return left[0]
-
-
-def _extended(old: tuple[Any, Any], fresh: tuple[Any, Any]) -> tuple[Any, Any]:
-    return joined_batches([old[0], fresh[0]]), joined_batches([old[1], fresh[1]])
 
 
 def _promise(

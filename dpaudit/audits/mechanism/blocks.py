@@ -184,7 +184,7 @@ def parallel(executor: Executor, caller: Caller, *, batched: bool) -> Executor:
     if (
         workers != ONE_THREAD
         and all(isinstance(output, tuple) and output[1] for output in first)
-        and _equal(first, again)
+        and same_bits(first, again)
         and (workers.backend == "threads" or _can_be_sent(caller))
     ):
         return executor
@@ -205,7 +205,7 @@ def _traced(mechanism: Any) -> Any:
     return traced
 
 
-def _equal(outputs: Any, again: Any) -> bool:
+def same_bits(outputs: Any, again: Any) -> bool:
     """Whether outputs have the same types and bits."""
     try:
         return pickle.dumps(outputs) == pickle.dumps(again)

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import as_batch, batch_of, joined_batches
-from dpaudit.audits.mechanism.blocks import Block, Caller, parallel, same_data
+from dpaudit.audits.mechanism.blocks import Block, Caller, parallel, same_bits, same_data
 from dpaudit.audits.mechanism.kept import Snapshot, may_be_noise
 from dpaudit.audits.mechanism.one_call import Raised, each_in_a_process
 from dpaudit.core.errors import InputError
@@ -326,20 +326,12 @@ def _same_outputs(outputs: Any, places: NDArray[np.int64], answers: Any) -> bool
             return same_data(outputs[places], np.asarray(answers, outputs.dtype))
         except Exception:  # other types than numbers, or other shapes
             return False
-    alike = len(answers) == len(places)
-    return alike and all(
-        _equal(outputs[i], other) for i, other in zip(places, answers, strict=True)
+    # Where their types compare identities, outputs are equal if their states are.
+    return len(answers) == len(places) and all(
+        same_data(outputs[i], answer)
+        or (type(outputs[i]) is type(answer) and same_bits(outputs[i], answer))
+        for i, answer in zip(places, answers, strict=True)
     )
-
-
-def _equal(output: Any, other: Any) -> bool:
-    """Whether outputs are equal, or have equal states where their types compare identities."""
-    if same_data(output, other):
-        return True
-    try:
-        return type(output) is type(other) and pickle.dumps(output) == pickle.dumps(other)
-    except Exception:  # whatever a user's type raises
-        return False
 
 
 def _checked(answer: Any, count: int) -> Any:

@@ -103,13 +103,8 @@ def scored(score: Score, outputs: Any) -> outcomes.Scores:
 
 def learned_scorer(learned: LearnedScore) -> Scorer:
     """Return a learned score as a scorer."""
-    return Scorer(
-        learned.score,
-        f"learned ({learned.name})",
-        learned.side,
-        learned.guesses,
-        learned.encoding.unread,
-    )
+    name, unread = f"learned ({learned.name})", learned.encoding.unread
+    return Scorer(learned.score, name, learned.side, learned.guesses, unread)
 
 
 class Bettor:
@@ -173,13 +168,9 @@ class Bettor:
         if self.p_value > self._alpha:
             return
         bound = anytime_epsilon(self._process, alpha=self._alpha, confidence=self._confidence)
+        scores = scored(scorer.score, trials.outputs)
         self.certificate = OutputCertificate(
-            bound,
-            self._process.witness(),
-            scorer,
-            trials,
-            scored(scorer.score, trials.outputs),
-            early=True,
+            bound, self._process.witness(), scorer, trials, scores, early=True
         )
 
     def _learn(self, trials: OutputTrials) -> None:
@@ -314,11 +305,7 @@ class OutputBound:
         return replace(certificate, trials=more, scores=scores)
 
     def _drawn(
-        self,
-        stream: str,
-        count: int,
-        bettor: Bettor | None,
-        scorer: Scorer | None = None,
+        self, stream: str, count: int, bettor: Bettor | None, scorer: Scorer | None = None
     ) -> OutputTrials:
         if bettor is None:
             return self.calls.run(self.pair, stream, count, MOST)
@@ -358,13 +345,10 @@ class OutputBound:
             return Scorer(self.score, getattr(self.score, "__name__", "given"), "top")
         if train is None:
             raise TypeError("a score is learned from trials")
-        learned = LearnedScore.fit(
-            train.of(False),
-            train.of(True),
-            self.calls.seed % 2**32,  # scikit-learn takes 32-bit seeds
-            trials=trials,
+        seed = self.calls.seed % 2**32  # scikit-learn takes 32-bit seeds
+        return learned_scorer(
+            LearnedScore.fit(train.of(False), train.of(True), seed, trials=trials)
         )
-        return learned_scorer(learned)
 
 
 def _check_independent(trials: OutputTrials, scores: Scores) -> None:

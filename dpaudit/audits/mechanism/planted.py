@@ -60,17 +60,9 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.auditor.games import certify as certifying
 from dpaudit.auditor.games.controls import Bar
+from dpaudit.audits.mechanism import plants
 from dpaudit.audits.mechanism.calls import OutputTrials, Score
 from dpaudit.audits.mechanism.game import OutputBound, OutputCertificate
-from dpaudit.audits.mechanism.plants import (
-    Bits,
-    OutputPair,
-    OutputPool,
-    Plant,
-    Written,
-    splits,
-    writings,
-)
 from dpaudit.bounds.planning import found_from
 from dpaudit.bounds.power import detectable_epsilon
 from dpaudit.core.errors import InputError
@@ -263,19 +255,19 @@ def positive_control(
         return violation.untried(f"any violation in what it does not read: {', '.join(unread)}")
     (train, _), count = violation.sizes, sum(violation.sizes)
 
-    def drawn(wanted: int) -> OutputPool:
-        return OutputPool.of(draw(wanted), given_score=score is not None)
+    def drawn(wanted: int) -> plants.OutputPool:
+        return plants.OutputPool.of(draw(wanted), given_score=score is not None)
 
     pool = drawn(count + count // 4 + 200)
-    plants: list[Plant] = list(splits(pool, score, rng))
-    if not plants:
+    carriers: list[plants.Plant] = list(plants.splits(pool, score, rng))
+    if not carriers:
         alike = "the outputs on D are too much alike to carry one"
         return violation.untried(f"any planted violation ({alike})")
     if score is None:
-        places = writings(pool, rng)
-        plants += [writing for writing in places if violation.surely_found_in(writing.share)]
+        places = plants.writings(pool, rng)
+        carriers += [writing for writing in places if violation.surely_found_in(writing.share)]
     bounds: dict[str, float] = {}
-    for plant in plants:
+    for plant in carriers:
         coins = rng.random(count) < 0.5
         bits = coins ^ (rng.random(count) >= violation.right)
         outputs = _mutated(plant, pool, bits, drawn)
@@ -312,7 +304,7 @@ def _described(names: list[str], epsilon: float, rare: float | None, *, found: b
     return (" and " if found else " or ").join(parts)
 
 
-def _halves(outputs: Any, coins: Bits, train: int) -> tuple[OutputTrials, OutputTrials]:
+def _halves(outputs: Any, coins: plants.Bits, train: int) -> tuple[OutputTrials, OutputTrials]:
     """Split trials into those that train and those that certify; the same ones if none trains."""
     parts = [
         OutputTrials(_taken(outputs, places), coins[places], np.arange(len(places)))
@@ -321,11 +313,16 @@ def _halves(outputs: Any, coins: Bits, train: int) -> tuple[OutputTrials, Output
     return (parts[0] if train else parts[1]), parts[1]
 
 
-def _mutated(plant: Plant, pool: OutputPool, bits: Bits, draw: Callable[[int], OutputPool]) -> Any:
+def _mutated(
+    plant: plants.Plant,
+    pool: plants.OutputPool,
+    bits: plants.Bits,
+    draw: Callable[[int], plants.OutputPool],
+) -> Any:
     """Make outputs that carry the bits; None if one set of a split has too few outputs."""
-    if isinstance(plant, OutputPair):
+    if isinstance(plant, plants.OutputPair):
         return as_batch([plant.outputs[bit] for bit in bits.astype(int)])
-    if isinstance(plant, Written):
+    if isinstance(plant, plants.Written):
         return plant.put(pool, bits)
     inside = plant.inside(pool)
     wanted = np.array([(~bits).sum(), bits.sum()])
@@ -393,9 +390,6 @@ class PlantedGame:
                 found=False,
             )
 
-        def certified_of(train: OutputTrials, test: OutputTrials) -> float:
-            return game.certify(train, test).epsilon.lower
-
         def on_d(count: int) -> Any:
             calls.progress.expect(count)
             return calls.run((game.pair[0], game.pair[0]), "control", count).outputs
@@ -403,7 +397,7 @@ class PlantedGame:
         calls.progress.stage("positive control")
         return positive_control(
             on_d,
-            certified_of,
+            lambda train, test: game.certify(train, test).epsilon.lower,
             Violation(bar.limit, rung, game.sizes(game.trials), game.alpha, game.delta),
             generator(calls.seed, "planted"),
             score=None if game.score == "learned" else game.score,

@@ -417,9 +417,8 @@ def _put_bit(leaf: Leaf, bit: bool, position: int) -> Leaf | None:
 def _sign(leaf: Leaf, bit: bool) -> Leaf | None:
     """Set the sign of a zero."""
     kind, value = leaf
-    return (
-        (kind, type(value)(-0.0 if bit else 0.0)) if kind == leaves.FLOAT and value == 0 else None
-    )
+    zero = kind == leaves.FLOAT and value == 0
+    return (kind, type(value)(-0.0 if bit else 0.0)) if zero else None
 
 
 def _type(leaf: Leaf, bit: bool) -> Leaf | None:

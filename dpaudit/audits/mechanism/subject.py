@@ -115,20 +115,12 @@ class BlackBox(Subject[MechanismConfig]):
             ConfigError: one cannot be imported or called, or there are no pairs.
         """
         table = context.config.defense
-        mechanism = import_object(table.target, "defense.target")
-        if not callable(mechanism):
-            raise ConfigError(
-                f"defense.target = {table.target!r} cannot be called: name a function"
-            )
+        mechanism = CalledMechanism(table, _function(table.target, "defense.target"))
         pairs = _pairs(table)
         score: Score | Literal["learned"] = "learned"
         if table.score != "learned":
-            score = import_object(table.score, "defense.score")
-            if not callable(score):
-                raise ConfigError(
-                    f"defense.score = {table.score!r} cannot be called: name a function"
-                )
-        return cls(context, CalledMechanism(table, mechanism), pairs, score)
+            score = _function(table.score, "defense.score")
+        return cls(context, mechanism, pairs, score)
 
     def trials(self) -> int:
         """Return the number of outputs drawn on the chosen pair."""
@@ -144,7 +136,7 @@ class BlackBox(Subject[MechanismConfig]):
     def attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the score as the one attack."""
         learned = self.mechanism.table.score == "learned"
-        name = "learned" if learned else self.score_name
+        name = "learned" if learned else str(getattr(self.score, "__name__", "given"))
         return {
             name: {
                 "name": name,
@@ -152,11 +144,6 @@ class BlackBox(Subject[MechanismConfig]):
                 "source": _SOURCE if learned else self.mechanism.table.score,
             }
         }
-
-    @property
-    def score_name(self) -> str:
-        """The name of the given score function."""
-        return str(getattr(self.score, "__name__", "given"))
 
 
 class OutputGame(Measure[MechanismConfig, CalledMechanism]):
@@ -211,15 +198,15 @@ class OutputGame(Measure[MechanismConfig, CalledMechanism]):
                 f"; {audit.stopped.outputs} of at most {config.audit.trials} outputs refute ε = "
                 f"{limit:g} (p = {audit.stopped.p_value:.2g} at any time), which ended the audit"
             )
-        yield records.PairRecord(
-            model=table.label,
-            pair=_PAIR,
-            summary=summary,
-            drift=audit.drift,
-        )
+        yield records.PairRecord(model=table.label, pair=_PAIR, summary=summary, drift=audit.drift)
         for finding in _findings(audit):
             yield records.FindingRecord(model=table.label, **finding)
-        yield _measurement(table, audit, planted)
+        control = audit.control
+        if control is not None:  # its factor refers to the limit, the record's to the claim
+            control = control.model_copy(update={"factor": planted / table.epsilon})
+        yield _key(table).measured(
+            audit.epsilon, attack=audit.score, event=str(audit.event), control=control
+        )
 
 
 def _findings(audit: BlackBoxAudit) -> Iterator[dict[str, str]]:
@@ -258,6 +245,14 @@ def _key(table: PythonDefense) -> MetricKey:
     return MetricKey("epsilon", table.label, table.epsilon, pair=_PAIR)
 
 
+def _function(name: str, place: str) -> Callable[..., Any]:
+    """Import a function that the config names."""
+    function = import_object(name, place)
+    if not callable(function):
+        raise ConfigError(f"{place} = {name!r} cannot be called: name a function")
+    return function
+
+
 def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
     if defense.pairs is None:
         return [(defense.d, defense.d_prime)]
@@ -269,14 +264,3 @@ def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
         )
     ):
         return [(d, d_prime) for d, d_prime in (pairs() if callable(pairs) else pairs)]
-
-
-def _measurement(
-    defense: PythonDefense, audit: BlackBoxAudit, planted: float
-) -> records.Measurement:
-    estimate, control = audit.epsilon, audit.control
-    if control is not None:  # its factor refers to the limit, the record's to the claim
-        control = control.model_copy(update={"factor": planted / defense.epsilon})
-    return _key(defense).measured(
-        estimate, attack=audit.score, event=str(audit.event), control=control
-    )
