@@ -32,15 +32,8 @@ from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Pool, Workers
 from dpaudit.recommenders.base import Recommender, taken_by
 from dpaudit.recommenders.saving import Saves, digest_of_folder
+from dpaudit.testing import defenses
 from dpaudit.testing.attacks import ContractError, calls_of
-from dpaudit.testing.defenses import (
-    accepted_data,
-    check_claim,
-    check_lists,
-    check_observers,
-    check_trainings,
-    variants_of,
-)
 from dpaudit.testing.parameters import check_parameters, refuses, require
 
 _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
@@ -136,12 +129,12 @@ def check_defense(defense: Defense, ratings: Ratings) -> None:
     """
     check_plugin(type(defense))
     check_parameters(type(defense))
-    check_claim(defense)
-    check_observers(defense)
+    defenses.check_claim(defense)
+    defenses.check_observers(defense)
     if isinstance(defense, OnDemandDefense):
-        check_lists(defense, ratings)
+        defenses.check_lists(defense, ratings)
     if isinstance(defense, TrainedDefense):
-        check_trainings(defense, ratings)
+        defenses.check_trainings(defense, ratings)
 
 
 def check_variants(kind: type[Defense], ratings: Ratings | None = None) -> None:
@@ -154,8 +147,8 @@ def check_variants(kind: type[Defense], ratings: Ratings | None = None) -> None:
     Raises:
         AssertionError: the defense violates the contract, or has no variant.
     """
-    for defense in variants_of(kind):
-        check_defense(defense, accepted_data(defense) if ratings is None else ratings)
+    for defense in defenses.variants_of(kind):
+        check_defense(defense, defenses.accepted_data(defense) if ratings is None else ratings)
 
 
 def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) -> None:

@@ -33,22 +33,16 @@ from dpaudit.core.releases import ItemList, LaplacePair, PreparedPair
 from dpaudit.data.neighbors import check
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers.load import load
-from dpaudit.defenses.base import (
-    EntryPair,
-    ListDefense,
-    OnDemandDefense,
-    PredictionDefense,
-    PredictionPair,
-)
+from dpaudit.defenses import base as roles
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record import result as records
 
 
 def prediction_game(
-    defense: PredictionDefense,
+    defense: roles.PredictionDefense,
     model: ItemModel,
-    pair: PredictionPair,
+    pair: roles.PredictionPair,
     attack: Distinguisher,
     observer: str = "values",
 ) -> DistinguishingGame[ExactScores]:
@@ -75,7 +69,7 @@ def shifts(pair: PreparedPair[ExactScores]) -> NDArray[np.float64]:
 
 
 def entry_game(
-    defense: ListDefense, pair: EntryPair, attack: Distinguisher
+    defense: roles.ListDefense, pair: roles.EntryPair, attack: Distinguisher
 ) -> DistinguishingGame[ExactScores]:
     """Set up the game on the list drawn from a row of the completed matrix.
 
@@ -95,7 +89,7 @@ Scores = NDArray[np.float32]
 _REACH, _LONGEST, _NODES = 40.0, 500.0, 20.0
 
 
-def entry_truth(defense: ListDefense, pair: EntryPair) -> Estimate | None:
+def entry_truth(defense: roles.ListDefense, pair: roles.EntryPair) -> Estimate | None:
     """Return the exact ε of the list on this pair; None if it is not known."""
     epsilon = defense.pair_epsilon(pair)
     return None if epsilon is None else Estimate.exact(epsilon, "law of the list")
@@ -207,7 +201,7 @@ class Match:
 
 
 def _values_law(
-    defense: PredictionDefense, pair: PreparedPair[ExactScores], scale: Scale
+    defense: roles.PredictionDefense, pair: PreparedPair[ExactScores], scale: Scale
 ) -> PairLaw:
     """Return the law of shown predictions."""
     noise, moved = defense.noise_of_predictions(scale), shifts(pair)
@@ -217,7 +211,7 @@ def _values_law(
 
 
 def _predicted_list_law(
-    defense: PredictionDefense, pair: PreparedPair[ExactScores], scale: Scale, item: int
+    defense: roles.PredictionDefense, pair: PreparedPair[ExactScores], scale: Scale, item: int
 ) -> PairLaw:
     """Return the law of the list of the best predictions, which is shown without their values."""
     noise = defense.noise_of_predictions(scale)
@@ -229,14 +223,14 @@ def _predicted_list_law(
 
 
 def _drawn_list_law(
-    defense: ListDefense, _: PreparedPair[ExactScores], entries: EntryPair
+    defense: roles.ListDefense, _: PreparedPair[ExactScores], entries: roles.EntryPair
 ) -> PairLaw:
     """Return the law of a list that is drawn by a known law."""
     truth = entry_truth(defense, entries)
     return PairLaw(truth, _share(truth, defense.claim()))
 
 
-def _unknown_law(_: PredictionDefense, __: PreparedPair[ExactScores]) -> PairLaw:
+def _unknown_law(_: roles.PredictionDefense, __: PreparedPair[ExactScores]) -> PairLaw:
     """Return what is known of a plug-in's own release."""
     return PairLaw()
 
@@ -249,7 +243,7 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
         DataError: there are too few data for a pair.
     """
     attack, first = game.create("game"), served.defenses[0]
-    if isinstance(first, ListDefense):
+    if isinstance(first, roles.ListDefense):
         entries = first.pair(game.pair, served.train.scale)
         drawn = partial(entry_game, pair=entries, attack=attack)
         return Match(entries.summary, drawn, partial(_drawn_list_law, entries=entries))
@@ -282,7 +276,7 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
 
 def _pair_of(
     served: OnDemandModel, game: tables.Game, seed: int
-) -> tuple[PredictionPair, ItemModel]:
+) -> tuple[roles.PredictionPair, ItemModel]:
     defense = served.predicting[0]
     if game.pair != "data":
         pair = defense.pair(game.pair, served.train.scale)
@@ -298,7 +292,7 @@ def _pair_of(
     return pair, served.prepared
 
 
-def _widened(pair: PredictionPair, k: int) -> PredictionPair:
+def _widened(pair: roles.PredictionPair, k: int) -> roles.PredictionPair:
     """Add unrated items to the pair until a list of k leaves out at least one item."""
     ratings = pair.ratings
     more = k + 1 - (ratings.n_items - len(ratings.profile(pair.target)))
@@ -334,11 +328,11 @@ class OnDemandGames(GameMeasure[OnDemandConfig, OnDemandModel]):
         self,
         stage: str,
         model: OnDemandModel,
-        defense: OnDemandDefense,
+        defense: roles.OnDemandDefense,
         game: tables.Game,
         match: Match,
     ) -> Iterator[RecordPart]:
-        def score(defense: OnDemandDefense, seed: int) -> PairScores:
+        def score(defense: roles.OnDemandDefense, seed: int) -> PairScores:
             executor = self.context.tasks(stage, model.model, game, of=[defense], controlled=True)
             return match.run(defense, game.trials, seed, executor)
 
