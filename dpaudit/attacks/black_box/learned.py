@@ -36,8 +36,7 @@ from dpaudit.attacks.black_box.features import (
     fine_features,
     smooth_features,
 )
-from dpaudit.attacks.black_box.prospects import Prospect, prospect
-from dpaudit.attacks.black_box.rare import Rare, fit_rare
+from dpaudit.attacks.black_box.prospects import Prospect, Rare, fit_rare, prospect
 from dpaudit.bounds.frequentist.event_choice import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
@@ -103,7 +102,7 @@ class LearnedScore:
         70 % of the outputs. The other 30 % forecast the certified ε of each model's best event. Of
         the models with nearly the largest forecast, the one with the least log-loss is chosen, with
         the largest penalty of its kind that is not clearly worse. It is refitted to all outputs.
-        Rare events are found beside it; see `rare`.
+        Rare events are found beside it; see `prospects`.
 
         Args:
             absent: outputs of data set D: an array `(n, ...)` of numbers, or n objects of any form.

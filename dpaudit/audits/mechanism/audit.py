@@ -17,8 +17,7 @@ from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.attacks.black_box.prospects import prospect
 from dpaudit.auditor.games.certify import certify
 from dpaudit.auditor.games.controls import Bar, reported
-from dpaudit.audits.mechanism.blocks import same_data
-from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score
+from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score, same_data
 from dpaudit.audits.mechanism.game import SHARE, OutputBound, drift, exceptions, with_exceptions
 from dpaudit.audits.mechanism.planted import PlantedGame, repeated
 from dpaudit.bounds import outcomes
@@ -165,7 +164,7 @@ def audit_pairs(
         stop: see `audit`.
         seed: see `audit`.
         executor: its workers make the calls, if these depend on data and `rng` alone, and receives
-            the progress; see `dpaudit.audits.mechanism.blocks`. None makes all calls in one
+            the progress; see `dpaudit.audits.mechanism.calls`. None makes all calls in one
             sequence, in this thread.
 
     Raises:

@@ -24,8 +24,16 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.auditor.games.certify import Level, bound
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.mechanism.blocks import failed, same_data
-from dpaudit.audits.mechanism.calls import MOST, Calls, OutputTrials, Score, alike, numeric
+from dpaudit.audits.mechanism.calls import (
+    MOST,
+    Calls,
+    OutputTrials,
+    Score,
+    alike,
+    failed,
+    numeric,
+    same_data,
+)
 from dpaudit.audits.mechanism.one_call import Raised
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends

@@ -11,8 +11,7 @@ from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit_pairs
-from dpaudit.audits.mechanism.blocks import failed
-from dpaudit.audits.mechanism.calls import Score
+from dpaudit.audits.mechanism.calls import Score, failed
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
 from dpaudit.core.errors import ConfigError, DpauditError, RunError
 from dpaudit.core.foreign import foreign, import_object

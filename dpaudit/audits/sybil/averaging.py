@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Numbers, SybilAttack
-from dpaudit.audits.on_demand.draws import choose, draw_trials, run_blocks
 from dpaudit.audits.on_demand.games import laplace_tail
+from dpaudit.audits.on_demand.measures import choose, draw_trials, run_blocks
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile

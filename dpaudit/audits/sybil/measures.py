@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import PassiveAttack, SybilAttack
 from dpaudit.auditor.measure import Measure, MetricKey, points
 from dpaudit.auditor.records import attack_record
-from dpaudit.audits.on_demand.draws import draw_trials, run_blocks
+from dpaudit.audits.on_demand.measures import draw_trials, run_blocks
 from dpaudit.audits.on_demand.subject import OnDemandModel, OnDemandModels
 from dpaudit.audits.sybil.averaging import increasing, run_sybil
 from dpaudit.audits.sybil.config import Sybil, SybilConfig

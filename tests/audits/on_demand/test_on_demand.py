@@ -14,10 +14,12 @@ from scipy import stats
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace, LikelihoodRatio
 from dpaudit.attacks.inference import LinearIdeal
-from dpaudit.audits.on_demand.draws import BLOCK, choose, draw_trials
 from dpaudit.audits.on_demand.games import entry_game, prediction_game, shifts
 from dpaudit.audits.on_demand.measures import (
+    BLOCK,
     _shown_items,
+    choose,
+    draw_trials,
     hidden_items,
     run_held_out,
     run_overlap,

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
+from dpaudit.attacks.reconstruction import RankingReconstruction
 from dpaudit.auditor.top_lists import precision_and_recall
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import ItemFactors
@@ -89,7 +89,7 @@ def test_fits_are_the_maximum_of_equation_22_with_a_ridge(negatives: Any, averag
     assert 0 not in sharing
     if average:
         centre = np.mean([fitted(int(user), centre) for user in sharing], axis=0)
-    wanted = attack._fits(open_, known, EVERYBODY).wanted(factors)
+    wanted = attack._fits(open_, known, EVERYBODY)(factors)
     for user in (1, 7, 30):
         np.testing.assert_allclose(wanted[user], fitted(user, centre), atol=1e-4)
     np.testing.assert_allclose(wanted[0], centre, atol=1e-5)
@@ -101,11 +101,9 @@ def test_who_is_wanted_alone_is_fitted_as_with_all(size: int) -> None:
     release, ratings = drawn(6)
     attack, open_ = RankingReconstruction(), shared(ratings)
     factors = release.factors[0].astype(np.float64)
-    whole = attack._fits(open_, open_, EVERYBODY).wanted(factors)
+    whole = attack._fits(open_, open_, EVERYBODY)(factors)
     some = EVERYBODY[::-1][:size]
-    np.testing.assert_allclose(
-        attack._fits(open_, open_, some).wanted(factors), whole[some], atol=1e-9
-    )
+    np.testing.assert_allclose(attack._fits(open_, open_, some)(factors), whole[some], atol=1e-9)
 
 
 def test_lists_hold_the_best_of_what_is_not_shared() -> None:
@@ -115,7 +113,7 @@ def test_lists_hold_the_best_of_what_is_not_shared() -> None:
     lists = attack.lists(release, open_, users, M, None)
     assert lists.shape == (2, 3, M)
     factors = release.factors[1].astype(np.float64)
-    fitted = attack._fits(open_, open_, users).wanted(factors)
+    fitted = attack._fits(open_, open_, users)(factors)
     for place, user in enumerate(users):
         mine = open_.profile(int(user)).items
         left = np.setdiff1d(np.arange(M), mine)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
-from dpaudit.attacks.reconstruction.ratings import Reconstruction
+from dpaudit.attacks.reconstruction import RankingReconstruction, Reconstruction
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.memory import VARIABLE
 from dpaudit.core.releases import ItemFactors

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from dpaudit.attacks.reconstruction.ratings import Reconstruction
+from dpaudit.attacks.reconstruction import Reconstruction
 from dpaudit.core.releases import ItemFactors
 from dpaudit.data.ratings import Ratings, Scale
 
@@ -110,6 +110,6 @@ def test_blocks_of_users_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     shared, users, items, _ = parts(ratings)
     whole = Reconstruction().reconstruct(release, shared, users, items)
     for size in (1, 50, 1000):
-        monkeypatch.setattr("dpaudit.attacks.reconstruction.ratings._AT_ONCE", size)
+        monkeypatch.setattr("dpaudit.attacks.reconstruction._AT_ONCE", size)
         again = Reconstruction().reconstruct(release, shared, users, items)
         np.testing.assert_allclose(again, whole, rtol=1e-9)

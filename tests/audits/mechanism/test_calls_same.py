@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpaudit.audits.mechanism.audit import audit, audit_pairs
-from dpaudit.audits.mechanism.blocks import same_data
+from dpaudit.audits.mechanism.calls import same_data
 from dpaudit.core.errors import InputError
 from dpaudit.testing import assert_satisfies_dp
 

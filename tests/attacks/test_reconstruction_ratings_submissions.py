@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.attacks.reconstruction.ratings import FromSubmissions, Reconstruction
+from dpaudit.attacks.reconstruction import FromSubmissions, Reconstruction
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams

@@ -14,8 +14,7 @@ import pytest
 from plain_mechanisms import laplace, many_laplace, words  # type: ignore[import-not-found]
 
 from dpaudit.audits.mechanism.audit import audit, audit_pairs
-from dpaudit.audits.mechanism.blocks import Block, Caller, parallel
-from dpaudit.audits.mechanism.calls import Calls
+from dpaudit.audits.mechanism.calls import Block, Caller, Calls, parallel
 from dpaudit.audits.mechanism.one_call import Job, called
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import seed_sequence
