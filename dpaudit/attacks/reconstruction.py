@@ -28,6 +28,11 @@ from dpaudit.kernels.top_k.ranking import best
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
 
+_MENG = (
+    "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
+    "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z"
+)
+
 # The largest number of factor products, or of derivatives, in memory at a time.
 _AT_ONCE = 2**22
 
@@ -54,10 +59,7 @@ class Reconstruction(RatingReconstruction):
 
     name: ClassVar[str] = "reconstruction"
     title: ClassVar[str] = "Sensitive ratings from a released model and shared ratings"
-    source: ClassVar[str] = (
-        "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
-        "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, equation (21)"
-    )
+    source: ClassVar[str] = f"{_MENG}, equation (21)"
 
     def reconstruct(
         self, release: ItemFactors, shared: Ratings, users: Indices, items: Indices
@@ -198,8 +200,7 @@ class FromSubmissions(SubmissionReconstruction):
     name: ClassVar[str] = "submissions"
     title: ClassVar[str] = "Sensitive ratings from users' submissions over the rounds"
     source: ClassVar[str] = (
-        "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
-        "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, section 5.3; "
+        f"{_MENG}, section 5.3; "
         "Levenberg 1944, doi:10.1090/qam/10666; Marquardt 1963, doi:10.1137/0111030"
     )
 
@@ -460,10 +461,7 @@ class RankingReconstruction(ListReconstruction):
 
     name: ClassVar[str] = "ranking-reconstruction"
     title: ClassVar[str] = "Sensitive purchases from a released ranking and shared purchases"
-    source: ClassVar[str] = (
-        "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
-        "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, equation (22)"
-    )
+    source: ClassVar[str] = f"{_MENG}, equation (22)"
 
     def lists(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -198,9 +199,9 @@ class Popularity(SubmissionTest):
         return _PopularityReader(known[pairs.items].astype(np.float64))
 
 
+@dataclass(frozen=True)
 class _PopularityReader:
-    def __init__(self, scores: Numbers) -> None:
-        self.scores = scores
+    scores: Numbers
 
     def see(self, round_: Round) -> None:
         """Ignore the round."""

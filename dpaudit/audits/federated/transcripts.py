@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from operator import add
 from typing import TypeVar
 
 import numpy as np
@@ -89,13 +90,17 @@ def run_transcript(
         asked: those of `steps` at which the attacks are evaluated.
         seed: seed of the choice of pairs for attacks that must store whole sequences.
     """
-    pairs, total = transcript.pairs, None
+    pairs = transcript.pairs
+    total: Distances | None = None
     views = {label: _View.of(attack, transcript, seed) for label, attack in attacks.items()}
     divergence = np.zeros(len(pairs))
     wanted = set(steps)
     for step, (round_, distances) in enumerate(transcript.rounds(), 1):
         _add(divergence, pairs, round_)
-        total = _sum(total, distances)
+        if total is None or distances is None:
+            total = distances
+        else:
+            total = Distances(*map(add, astuple(total), astuple(distances)))
         for view in views.values():
             view.see(round_)
         if step in wanted:
@@ -168,12 +173,6 @@ def _add(divergence: NDArray[np.float64], pairs: UserItemPairs, round_: Round) -
     else:
         apart = (round_.gradients - round_.made_up).astype(np.float64)
         divergence[round_.place] += (apart**2).sum(1) / (2 * pairs.sigma**2)
-
-
-def _sum(total: Distances | None, more: Distances | None) -> Distances | None:
-    if total is None or more is None:
-        return more
-    return Distances(*(a + b for a, b in zip(astuple(total), astuple(more), strict=True)))
 
 
 def _nats(total: Distances | None, sigma: float) -> Distances | None:

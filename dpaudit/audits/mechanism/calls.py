@@ -284,10 +284,14 @@ class OutputTrials:
 
     def of(self, present: bool) -> Any:
         """Return the outputs made from D' if `present`, else from D."""
-        chosen = self.present == present
-        if isinstance(self.outputs, np.ndarray):
-            return self.outputs[chosen]
-        return [self.outputs[i] for i in np.flatnonzero(chosen)]
+        return taken(self.outputs, np.flatnonzero(self.present == present))
+
+
+def taken(outputs: Any, places: NDArray[np.int64]) -> Any:
+    """Return the outputs at the given places."""
+    if isinstance(outputs, np.ndarray):
+        return outputs[places]
+    return [outputs[i] for i in places]
 
 
 class CallPlan(NamedTuple):
@@ -507,9 +511,7 @@ class Calls:
         outputs = outputs if self.exact else alike(outputs)
         # The calls made their outputs one after the other: put these at their trials' places.
         order = np.argsort(np.argsort(plan.calls, kind="stable"))
-        if isinstance(outputs, list):
-            return OutputTrials([outputs[i] for i in order], plan.present, plan.calls, purpose)
-        return OutputTrials(outputs[order], plan.present, plan.calls, purpose)
+        return OutputTrials(taken(outputs, order), plan.present, plan.calls, purpose)
 
     def _outputs(self, answer: Any, count: int) -> Any:
         """Return the outputs of one call."""

@@ -55,13 +55,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.auditor.games import certify as certifying
 from dpaudit.auditor.games.controls import Bar
 from dpaudit.audits.mechanism import plants
-from dpaudit.audits.mechanism.calls import OutputTrials, Score
+from dpaudit.audits.mechanism.calls import OutputTrials, Score, taken
 from dpaudit.audits.mechanism.game import OutputBound, OutputCertificate
 from dpaudit.bounds.planning import found_from
 from dpaudit.bounds.power import detectable_epsilon
@@ -307,7 +306,7 @@ def _described(names: list[str], epsilon: float, rare: float | None, *, found: b
 def _halves(outputs: Any, coins: plants.Bits, train: int) -> tuple[OutputTrials, OutputTrials]:
     """Split trials into those that train and those that certify; the same ones if none trains."""
     parts = [
-        OutputTrials(_taken(outputs, places), coins[places], np.arange(len(places)))
+        OutputTrials(taken(outputs, places), coins[places], np.arange(len(places)))
         for places in (np.arange(train), np.arange(train, len(coins)))
     ]
     return (parts[0] if train else parts[1]), parts[1]
@@ -335,14 +334,7 @@ def _mutated(
     places = np.empty(len(bits), np.int64)
     for side in (False, True):
         places[bits == side] = np.flatnonzero(inside == side)[: int(wanted[int(side)])]
-    return _taken(pool.content, places)
-
-
-def _taken(outputs: Any, places: NDArray[np.int64]) -> Any:
-    """Select the outputs at the given places."""
-    if isinstance(outputs, np.ndarray):
-        return outputs[places]
-    return [outputs[i] for i in places]
+    return taken(pool.content, places)
 
 
 @dataclass(frozen=True, eq=False)

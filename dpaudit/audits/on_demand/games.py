@@ -24,7 +24,6 @@ from dpaudit.audits.on_demand.search import search_pair
 from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.planning import found_from, trials_needed
-from dpaudit.config import tables
 from dpaudit.config.tables import Game, check_covered, observer_of
 from dpaudit.core.claim import Claim, delta_of
 from dpaudit.core.errors import ConfigError, DataError, InputError
@@ -195,9 +194,7 @@ class Match:
         game = self.game(defense)
         scores = game.run(trials=trials, seed=seed, executor=executor)
         law = self.law(defense, game.pair)
-        return PairScores(
-            scores.absent, scores.present, law.truth, share=law.share, shift=law.shift
-        )
+        return PairScores(scores.absent, scores.present, **law._asdict())
 
 
 def _values_law(
@@ -230,12 +227,7 @@ def _drawn_list_law(
     return PairLaw(truth, _share(truth, defense.claim()))
 
 
-def _unknown_law(_: roles.PredictionDefense, __: PreparedPair[ExactScores]) -> PairLaw:
-    """Return what is known of a plug-in's own release."""
-    return PairLaw()
-
-
-def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
+def match_of(served: OnDemandModel, game: Game, seed: int) -> Match:
     """Prepare the neighbouring data sets and the attack of a game.
 
     Raises:
@@ -258,7 +250,9 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
         values = partial(_values_law, scale=scale)
         return Match(pair.summary, partial(predictions, model=model, pair=pair), values)
     if not issubclass(release, ItemList):
-        return Match(pair.summary, partial(predictions, model=model, pair=pair), _unknown_law)
+        # Nothing is known of a plug-in's own release.
+        game_of = partial(predictions, model=model, pair=pair)
+        return Match(pair.summary, game_of, lambda defense, shown: PairLaw())
     wider = _widened(pair, defense.top_k)
     if wider is not pair:
         pair, model = wider, defense.prepare(wider.ratings)
@@ -275,7 +269,7 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
 
 
 def _pair_of(
-    served: OnDemandModel, game: tables.Game, seed: int
+    served: OnDemandModel, game: Game, seed: int
 ) -> tuple[roles.PredictionPair, ItemModel]:
     defense = served.predicting[0]
     if game.pair != "data":
@@ -329,7 +323,7 @@ class OnDemandGames(GameMeasure[OnDemandConfig, OnDemandModel]):
         stage: str,
         model: OnDemandModel,
         defense: roles.OnDemandDefense,
-        game: tables.Game,
+        game: Game,
         match: Match,
     ) -> Iterator[RecordPart]:
         def score(defense: roles.OnDemandDefense, seed: int) -> PairScores:
@@ -401,9 +395,8 @@ class _Sample:
     """A game run for a few trials, to measure what it shows and how long it takes."""
 
     model: str
-    pair: str
+    game: Game
     claim: Claim
-    trials: int
     seconds: float
     timed: PairScores
 
@@ -418,34 +411,23 @@ def _samples(config: OnDemandConfig, served: OnDemandModel, game: Game) -> Itera
         clock = time.perf_counter()
         timed = match.run(defense, _TIMED, config.seed)
         seconds = (time.perf_counter() - clock) * game.trials / _TIMED
-        yield _Sample(
-            model=served.model.label,
-            pair=game.label,
-            claim=claim,
-            trials=game.trials,
-            seconds=seconds,
-            timed=timed,
-        )
+        yield _Sample(served.model.label, game, claim, seconds, timed)
 
 
 def _forecast(sample: _Sample, scale: float, alpha: float, factor: float | None) -> Forecast:
-    claim, trials = sample.claim, max(2, int(min(2 * sample.trials * scale, _MOST)))
-    needed = None if factor is None else _needed(claim, factor * sample.timed.share, alpha)
+    """Forecast, optimistically, the least true ε at which the claim would be found to be false."""
+    claim, asked, share = sample.claim, 2 * sample.game.trials, sample.timed.share
+    trials = max(2, int(min(asked * scale, _MOST)))
+    least = found_from(claim.epsilon, trials, alpha, delta=claim.delta)
     return Forecast(
         model=sample.model,
-        pair=sample.pair,
+        pair=sample.game.label,
         claimed=claim.epsilon,
         trials=trials,
-        detectable=_detectable(claim, sample.timed.share, trials, alpha),
-        needed=needed,
-        seconds=sample.seconds * trials / (2 * sample.trials),
+        detectable=least / share if share > 0 else math.inf,
+        needed=None if factor is None else _needed(claim, factor * share, alpha),
+        seconds=sample.seconds * trials / asked,
     )
-
-
-def _detectable(claim: Claim, share: float, trials: int, alpha: float) -> float:
-    """Forecast, optimistically, the least true ε at which the claim would be found to be false."""
-    least = found_from(claim.epsilon, trials, alpha, delta=claim.delta)
-    return least / share if share > 0 else math.inf
 
 
 def _needed(claim: Claim, factor: float, alpha: float) -> float:

@@ -238,7 +238,11 @@ def run_risk(
         exact = defenses[0].exact(model, profile)
         hidden = hidden_items(profile, model.ratings.n_items, scale.width == 0, draws)
         side = defenses[0].side_information(model, profile, hidden)
-        truth = _true_index(profile, hidden, side.candidates)
+        # The index of the hidden rating among the candidates; 0 for an unrated item.
+        position = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
+        rated = profile.items[position] == hidden
+        value = np.where(rated, profile.values[position], side.candidates[0])
+        truth = np.abs(value[:, None] - side.candidates).argmin(1)
 
         def guessed(defense: PredictionDefense | ListDefense) -> NDArray[np.int64]:
             if isinstance(attack, ListInference) and isinstance(defense, ListDefense):
@@ -281,15 +285,6 @@ def _shown_items(
     chosen = (draws * (len(candidates) - inside)).astype(np.int64)
     # Skip the hidden item's place.
     return candidates[chosen + (inside & (chosen >= position))][:, None]
-
-
-def _true_index(
-    profile: Profile, hidden: NDArray[np.int32], candidates: NDArray[np.float32]
-) -> NDArray[np.int64]:
-    """Return the index of the hidden rating among the candidates; 0 for an unrated item."""
-    position = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
-    value = np.where(profile.items[position] == hidden, profile.values[position], candidates[0])
-    return np.abs(value[:, None] - candidates).argmin(1)
 
 
 class OnDemandUtility(Measure[OnDemandConfig, OnDemandModel]):

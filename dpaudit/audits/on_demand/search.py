@@ -87,7 +87,8 @@ def _random_change(
     target, other = (int(user) for user in rng.choice(users, 2, replace=False))
     value = float(rng.choice((ratings.scale.minimum, ratings.scale.maximum)))
     target_profile, other_profile = ratings.profile(target), ratings.profile(other)
-    if defense.adjacency == "rating-replace":
+    replaces = defense.adjacency == "rating-replace"
+    if replaces:
         free = other_profile.items[
             (other_profile.values != value) & ~np.isin(other_profile.items, target_profile.items)
         ]
@@ -97,10 +98,8 @@ def _random_change(
         )
     if not len(free):
         return None
-    item = int(rng.choice(free))
-    if defense.adjacency == "rating-replace":
-        return target, RatingReplaced(other, item, value)
-    return target, RatingAdded(other, item, value)
+    change = RatingReplaced if replaces else RatingAdded
+    return target, change(other, int(rng.choice(free)), value)
 
 
 def _proposed(
