@@ -75,8 +75,7 @@ class LinearIdeal(Inference):
                 # ln Π_j (1/2b) exp(−|A_j − f_j(v)|/b), up to a constant
                 distance = np.abs(x[..., None] - terms).sum(1)
                 likelihood = np.where(possible, -distance / (side.ratings * noise_scale), -np.inf)
-            population = side.frequency if self.prior == "population" else None
-            return most_probable(likelihood, population)
+            return most_probable(likelihood, side.frequency if self.prior == "population" else None)
         guess = self._read(x, terms)
         excluded = (guess >= 0) & ~possible[np.arange(len(guess)), guess]
         return np.where(excluded, possible.argmax(1), guess)

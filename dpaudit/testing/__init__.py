@@ -189,19 +189,14 @@ def _check_decided(audit: BlackBoxAudit, epsilon: float, trials: int, *, measure
             "numbers, words, arrays, lists or dicts, or give a score"
         )
     if measured and (audit.control is None or not audit.control.found):
-        raise InputError(_blindness(audit, epsilon))
-
-
-def _blindness(audit: BlackBoxAudit, epsilon: float) -> str:
-    control = audit.control
-    missed = "no violation could be planted"
-    if control is not None:
-        missed = f"of {control.mutant} only ε >= {at_least(control.certified)} is certified"
-    return (
-        f"on pair {audit.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
-        f"{audit.seed}); use more trials, another pair or score, or leave out detectable to state "
-        "no power"
-    )
+        control, missed = audit.control, "no violation could be planted"
+        if control is not None:
+            missed = f"of {control.mutant} only ε >= {at_least(control.certified)} is certified"
+        raise InputError(
+            f"on pair {audit.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
+            f"{audit.seed}); use more trials, another pair or score, or leave out detectable to "
+            "state no power"
+        )
 
 
 def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials: int) -> str:

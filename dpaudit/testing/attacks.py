@@ -140,8 +140,7 @@ def _membership(attack: roles.MembershipInference, _: Sequence[releases.View]) -
     present = rng.random((2 * _TRIALS, _VALUES)) < 0.5
     attackers = np.arange(2 * _TRIALS) % 2 == 0
     for population in (_ITEMS, 0):
-        shape = (2 * _TRIALS, _VALUES, 2)
-        features = rng.normal(size=shape) + present[:, :, None]
+        features = rng.normal(size=(2 * _TRIALS, _VALUES, 2)) + present[:, :, None]
         strangers = rng.normal(size=(2 * _TRIALS, population)) - 2.0
         signals = roles.Signals(features, features[:, :, 0] - 2.0, strangers)
         inputs = (signals.of(~attackers), signals.of(attackers), present[attackers])
@@ -229,8 +228,7 @@ def _submissions(
         factors=rng.normal(size=(_ROUNDS, _ITEMS, _D)).astype(np.float32),
         learning=Learning(rate=0.05, decay=0.1, offset=3.0, start=0.0, spread=1.0),
     )
-    public = ratings.only(~np.isnan(shared))
-    inputs = (seen, _factors(1), public)
+    inputs = (seen, _factors(1), ratings.only(~np.isnan(shared)))
     yield Call("read", inputs, attack.read, (2, int(seen.kept.sum())))
 
 
@@ -360,8 +358,7 @@ def _ratings() -> Ratings:
 
 def _drawn(purpose: str, trials: int, count: int) -> NDArray[np.float64]:
     """Return normal numbers `(trials, count)`; those of the first trials are always the same."""
-    rows = generator(0, f"contract/{purpose}").normal(size=(_FITTED, count))
-    return np.array(rows[:trials])
+    return np.array(generator(0, f"contract/{purpose}").normal(size=(_FITTED, count))[:trials])
 
 
 @dataclass(frozen=True)

@@ -340,8 +340,7 @@ def fit_frequencies(sample: LabelledOutputs, smooth: OddsModel, prior: float) ->
     absent = np.bincount(codes, 1 - sample.labels, len(keys))
     odds = np.exp(smooth.log_odds(sample.table.take(first)).clip(-30, 30))
     of_absent = prior / (1 + odds)
-    known = np.log((present + of_absent * odds) / (absent + of_absent))
-    return Frequencies(keys, known, smooth)
+    return Frequencies(keys, np.log((present + of_absent * odds) / (absent + of_absent)), smooth)
 
 
 def fewer_than(sample: LabelledOutputs, share: float) -> bool:

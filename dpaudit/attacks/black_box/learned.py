@@ -41,8 +41,6 @@ from dpaudit.bounds.frequentist.event_choice import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
 
-__all__ = ["LearnedScore", "Outputs"]
-
 # The family, the name and the fit of a model, and the function that fits it to other outputs.
 _Model = tuple[str, str, OddsModel, Fitter]
 

@@ -137,8 +137,7 @@ def best_bound(share: Vector, size: NDArray[Any], alpha: float) -> tuple[float, 
 
     if not len(size):
         return 0.0, 0
-    limit = share_limit(size * share, size, alpha)
-    bounds = logit(np.clip(limit, 1e-12, 1 - 1e-12))
+    bounds = logit(np.clip(share_limit(size * share, size, alpha), 1e-12, 1 - 1e-12))
     at = int(bounds.argmax())
     return float(bounds[at]), at
 

@@ -312,8 +312,7 @@ class _Each(Residuals):
         spread = 2 / (9 * degrees)
         score = (np.cbrt(energy / degrees) - (1 - spread)) / np.sqrt(spread)
         seen = self.terms() > 0
-        p_values = special.chdtrc(degrees, energy)
-        return np.where(seen, score, 0.0), np.where(seen, p_values, 1.0)
+        return np.where(seen, score, 0.0), np.where(seen, special.chdtrc(degrees, energy), 1.0)
 
 
 class _Difference(_Each):

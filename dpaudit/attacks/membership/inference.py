@@ -234,8 +234,7 @@ class Rmia(MembershipInference):
         if self.online:
             # Both kinds of models count half, however many there are.
             return np.logaddexp(within, without) - np.log(2)
-        a = _best_weight(logs, present) if self.a is None else self.a
-        return _offline(np.exp(without), a)
+        return _offline(np.exp(without), _best_weight(logs, present) if self.a is None else self.a)
 
 
 def _offline(outside: Numbers, a: float) -> Numbers:
@@ -248,8 +247,7 @@ def _best_weight(logs: Numbers, present: NDArray[np.bool_]) -> float:
 
     p, absent = np.exp(logs), ~present
     # Of the models without x, but for the training itself.
-    count = np.maximum(absent.sum(0) - absent, 1)
-    outside = ((p * absent).sum(0) - p * absent) / count
+    outside = ((p * absent).sum(0) - p * absent) / np.maximum(absent.sum(0) - absent, 1)
     outside = np.where(absent.sum(0) - absent > 0, outside, p.mean())
 
     def area(a: float) -> float:

@@ -56,15 +56,13 @@ def of_own_list(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
     """
     seen = exposure(shown.lists, known.history.shape[1])[known.list_of(of.users)]
     discount = np.asarray(seen[np.arange(len(of.users)), of.items]).reshape(-1)
-    near = _similar(known, of.items, seen)
-    return np.stack((discount, near), axis=1)
+    return np.stack((discount, _similar(known, of.items, seen)), axis=1)
 
 
 def of_others_lists(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
     """Return the item's discount in others' lists: mean, and weighted by similarity `(n, 2)`."""
     seen = exposure(shown.lists[known.observed], known.history.shape[1])
-    places = np.asarray(seen[:, of.items].toarray()).T
-    return known.by_others(places, of.users)
+    return known.by_others(np.asarray(seen[:, of.items].toarray()).T, of.users)
 
 
 def of_factors(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:

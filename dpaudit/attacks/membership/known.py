@@ -73,8 +73,7 @@ class Known:
     @cached_property
     def by_user(self) -> csr_array:
         """Cosine-normalised rows: users × items."""
-        sizes = np.diff(self.history.indptr)
-        return csr_array(diags_array(_inverse_root(sizes)) @ self.history)
+        return csr_array(diags_array(_inverse_root(np.diff(self.history.indptr))) @ self.history)
 
     def similar_items(self, items: Indices) -> csr_array:
         """Return cosines of items with every item, by who has them `(n, M)`."""

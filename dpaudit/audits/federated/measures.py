@@ -198,8 +198,7 @@ class _Training:
         steps = sorted({*asked, *range(every, last + 1, every)})
         truth = Truth(transcript.pairs, transcript.real, _ALONE, self.seed)
         floor = Estimate.exact(float(transcript.floored), "counted")
-        asks = defense.public_share is None
-        findings = [Finding("assumption.floor", 0, floor)] if asks else []
+        findings = [Finding("assumption.floor", 0, floor)] if defense.public_share is None else []
         for checkpoint in run_transcript(transcript, attacks, steps, asked, self.seed):
             step = checkpoint.step
             findings.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))

@@ -68,8 +68,7 @@ class FederatedSections(TrainedSections):
 
     def notes(self) -> list[str]:
         """Return the notes on recovered ratings and on submissions."""
-        present = _NOTES if digest.of(self.result, "transcript.auc") else ()
-        return [*super().notes(), *present]
+        return [*super().notes(), *(_NOTES if digest.of(self.result, "transcript.auc") else ())]
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how well the strongest attack on submissions tells rated from other items."""
@@ -258,8 +257,7 @@ def _area_chart(result: AuditResult, look: Look) -> Chart | None:
         return None
     x = _round_axis(data)
     last = max(datum["x"] for datum in data)
-    least = min(_ends(data))
-    y = Axis("area under the curve", min(0.48, least - 0.02), 1)
+    y = Axis("area under the curve", min(0.48, min(_ends(data)) - 0.02), 1)
     return lines_chart(
         Lines(
             "transcripts",

@@ -356,8 +356,7 @@ class Calls:
         if self.executor is None or self.fresh_process:
             return self
         caller = Caller(self.mechanism, pair, self.seed, "twice")
-        chosen = parallel(self.executor, caller, batched=self.batched)
-        return replace(self, executor=chosen)
+        return replace(self, executor=parallel(self.executor, caller, batched=self.batched))
 
     def run(
         self, pair: tuple[Any, Any], purpose: str, count: int, most: int = MOST
@@ -372,8 +371,7 @@ class Calls:
             most: most calls of a batched mechanism.
         """
         plan = self._plan(purpose, count, most)
-        answers = self._answers(self._caller(pair, purpose), plan.block)
-        return self._trials(purpose, plan, answers)
+        return self._trials(purpose, plan, self._answers(self._caller(pair, purpose), plan.block))
 
     def growing(
         self, pair: tuple[Any, Any], purpose: str, ends: Sequence[int]
@@ -478,8 +476,7 @@ class Calls:
         if self.fresh_process:
             return self._alone(caller, block, own_hash=False)
         tasks = (Task(caller, piece, piece.trials) for piece in block.parts())
-        answers = (self.executor or INLINE).run(tasks)
-        return [output for answer in answers for output in answer]
+        return [output for answer in (self.executor or INLINE).run(tasks) for output in answer]
 
     def _alone(self, caller: Caller, block: Block, *, own_hash: bool) -> list[Any]:
         """Return what each call returned, each in its own process."""

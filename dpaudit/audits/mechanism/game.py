@@ -115,39 +115,35 @@ def learned_scorer(learned: LearnedScore) -> Scorer:
     return Scorer(learned.score, name, learned.side, learned.guesses, unread)
 
 
+@dataclass
 class Bettor:
     """A bettor against a claim, on the trials of one audit.
 
-    Args:
+    Attributes:
         process: settles the bets against the claim.
         alpha: their level.
         confidence: the confidence to state.
-        scorer: what scores outputs; None to learn it.
+        scorer: what scores outputs; None as long as it is to be learned.
         seed: seed of what is learned.
-
-    Attributes:
         certificate: the bound where the claim is refuted; None as long as it is not.
         outputs: the number of outputs so far.
     """
 
-    def __init__(
-        self,
-        process: CoinProcess,
-        alpha: float,
-        confidence: float,
-        scorer: Scorer | None,
-        seed: int,
-    ) -> None:
-        self.certificate: OutputCertificate | None = None
-        self.outputs = 0
-        self._process, self._alpha, self._confidence = process, alpha, confidence
-        self._scorer, self._learns, self._seed = scorer, scorer is None, seed
-        self._learned_from = 0
+    process: CoinProcess
+    alpha: float
+    confidence: float
+    scorer: Scorer | None
+    seed: int
+    certificate: OutputCertificate | None = None
+    outputs: int = 0
+
+    def __post_init__(self) -> None:
+        self._learns, self._learned_from = self.scorer is None, 0
 
     @property
     def p_value(self) -> float:
         """The p-value of the claim, which holds at any time."""
-        return self._process.p_value
+        return self.process.p_value
 
     def watch(self, growing: Iterable[OutputTrials], scorer: Scorer | None = None) -> OutputTrials:
         """Bet on trials as they come; return all of them, or those until the claim is refuted.
@@ -157,10 +153,10 @@ class Bettor:
             scorer: what scores them, if that was made without them; None for the scorer so far.
         """
         settled, learns = 0, self._learns and scorer is None
-        self._scorer = scorer or self._scorer
+        self.scorer = scorer or self.scorer
         for trials in growing:
-            if self._scorer is not None:
-                self._bet(self._scorer, trials, settled)
+            if self.scorer is not None:
+                self._bet(self.scorer, trials, settled)
             self.outputs += len(trials) - settled
             settled = len(trials)
             if self.certificate is not None:
@@ -172,13 +168,13 @@ class Bettor:
     def _bet(self, scorer: Scorer, trials: OutputTrials, settled: int) -> None:
         # A given score may read all outputs at once; a learned one scores each by itself.
         values = scored(scorer.score, trials.outputs[settled if self._learns else 0 :])
-        self._process.update(values[-(len(trials) - settled) :], trials.present[settled:])
-        if self.p_value > self._alpha:
+        self.process.update(values[-(len(trials) - settled) :], trials.present[settled:])
+        if self.p_value > self.alpha:
             return
-        bound = anytime_epsilon(self._process, alpha=self._alpha, confidence=self._confidence)
+        bound = anytime_epsilon(self.process, alpha=self.alpha, confidence=self.confidence)
         scores = scored(scorer.score, trials.outputs)
         self.certificate = OutputCertificate(
-            bound, self._process.witness(), scorer, trials, scores, early=True
+            bound, self.process.witness(), scorer, trials, scores, early=True
         )
 
     def _learn(self, trials: OutputTrials) -> None:
@@ -191,12 +187,10 @@ class Bettor:
         ):
             return
         self._learned_from = len(trials)
-        learned = LearnedScore.fit(
-            trials.of(False), trials.of(True), self._seed % 2**32, quick=True
-        )
+        learned = LearnedScore.fit(trials.of(False), trials.of(True), self.seed % 2**32, quick=True)
         scale = _calibrated(learned.score(trials.outputs), trials.present)
         scorer = learned_scorer(learned)
-        self._scorer = scorer._replace(score=lambda outputs: scale(learned.score(outputs)))
+        self.scorer = scorer._replace(score=lambda outputs: scale(learned.score(outputs)))
 
 
 def _calibrated(scores: Scores, present: NDArray[np.bool_]) -> Callable[[Scores], Scores]:

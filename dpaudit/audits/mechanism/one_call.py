@@ -123,8 +123,7 @@ def called(mechanism: Any, job: Job, *, ambient: bool = True) -> Any:
     if ambient:
         seed_ambient(stream)
     try:
-        output = mechanism(data, rng) if count is None else mechanism(data, rng, count)
-        return received(output)
+        return received(mechanism(data, rng) if count is None else mechanism(data, rng, count))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also SystemExit, by which a mechanism may answer

@@ -268,8 +268,7 @@ def positive_control(
     bounds: dict[str, float] = {}
     for plant in carriers:
         coins = rng.random(count) < 0.5
-        bits = coins ^ (rng.random(count) >= violation.right)
-        outputs = _mutated(plant, pool, bits, drawn)
+        outputs = _mutated(plant, pool, coins ^ (rng.random(count) >= violation.right), drawn)
         bounds[plant.name] = 0.0 if outputs is None else certified(*_halves(outputs, coins, train))
     rare = None if score else violation.rare_share
     tells = pool.informative()

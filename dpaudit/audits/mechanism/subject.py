@@ -18,12 +18,6 @@ from dpaudit.core.foreign import foreign, import_object
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 
-_NOISELESS = {
-    "about": "noiseless",
-    "text": "every call on D gave the same output, and every call on D′ another: the mechanism "
-    "seems to add no noise.",
-    "remedy": "Add noise to what it returns, from rng or from a generator without a fixed seed.",
-}
 # ε of the planted violation as a multiple of the claim, if no gate sets it.
 _FACTOR = 1.5
 # The name of the pair in measurements, whichever of those given it is.
@@ -211,7 +205,13 @@ class OutputGame(Measure[MechanismConfig, CalledMechanism]):
 def _findings(audit: BlackBoxAudit) -> Iterator[dict[str, str]]:
     """Yield what else the audit noticed: what it is about, a sentence, and a remedy."""
     if audit.noiseless:
-        yield _NOISELESS
+        yield {
+            "about": "noiseless",
+            "text": "every call on D gave the same output, and every call on D′ another: the "
+            "mechanism seems to add no noise.",
+            "remedy": "Add noise to what it returns, from rng or from a generator without a fixed "
+            "seed.",
+        }
     sentences = {
         "repetition": (audit.repetition, "Draw all noise from rng, in each call."),
         "settings": (

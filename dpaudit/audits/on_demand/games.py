@@ -126,8 +126,7 @@ def place_epsilon(
     number = np.zeros((k + 1, len(x)))
     number[0] = 1.0
     for other in rivals:
-        above = laplace_tail((x - other) / scale)
-        up = number * above
+        up = number * laplace_tail((x - other) / scale)
         number -= up
         number[1:] += up[:-1]
         number[-1] += up[-1]
@@ -193,8 +192,7 @@ class Match:
         """Run `trials` trials on each data set with one of the model's defenses."""
         game = self.game(defense)
         scores = game.run(trials=trials, seed=seed, executor=executor)
-        law = self.law(defense, game.pair)
-        return PairScores(scores.absent, scores.present, **law._asdict())
+        return PairScores(scores.absent, scores.present, **self.law(defense, game.pair)._asdict())
 
 
 def _values_law(
@@ -275,8 +273,7 @@ def _pair_of(
     if game.pair != "data":
         pair = defense.pair(game.pair, served.train.scale)
         return pair, defense.prepare(pair.ratings)
-    counts = np.diff(served.train.by_user.start)
-    users = np.flatnonzero(counts >= defense.min_ratings)
+    users = np.flatnonzero(np.diff(served.train.by_user.start) >= defense.min_ratings)
     if len(users) < 2:
         raise DataError(
             f"{len(users)} of the users that the similarity is built from have at least "

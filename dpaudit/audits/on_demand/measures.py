@@ -447,8 +447,7 @@ class ChainDivergence(Measure[OnDemandConfig, OnDemandModel]):
 
 def chosen_users(users: Sequence[Profile], count: int, seed: int) -> list[Profile]:
     """Draw `count` users without replacement; all if there are no more."""
-    rng = generator(seed, "convergence")
-    picked = np.sort(rng.permutation(len(users))[:count])
+    picked = np.sort(generator(seed, "convergence").permutation(len(users))[:count])
     return [users[int(index)] for index in picked]
 
 

@@ -107,8 +107,7 @@ def _proposed(
 ) -> list[_Candidate]:
     """Return the directed candidates, the best first."""
     ratings = model.ratings
-    counts = np.diff(ratings.by_user.start)[users]
-    targets = users[np.argsort(counts, kind="stable")][:_TARGETS]
+    targets = users[np.argsort(np.diff(ratings.by_user.start)[users], kind="stable")][:_TARGETS]
     other_users = rng.permutation(users)[: max(1, _ENTRIES // ratings.n_items)]
     target_rated, other_rated = _matrix(ratings, targets), _matrix(ratings, other_users)
     propose = _crossings if ratings.scale.width else _rare_purchases

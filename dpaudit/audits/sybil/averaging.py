@@ -119,8 +119,7 @@ def run_sybil(
         return np.stack([trial(user, int(index)) for index in streams.trials], axis=1)
 
     table = run_blocks(drawn, run, executor)
-    planted = table[-2].astype(np.int64)
-    return SybilScores(effort, table[:-2].astype(np.bool_), planted, table[-1])
+    return SybilScores(effort, table[:-2].astype(np.bool_), table[-2].astype(np.int64), table[-1])
 
 
 def increasing(words: str, numbers: Sequence[int]) -> NDArray[np.int64]:
@@ -375,15 +374,13 @@ class AccountPlanner:
     def _aim(self, sight: _Sight, signal: float) -> tuple[int, float]:
         """Return the steps of difference that bring l near the cut, and the remaining gap."""
         values = self._own_values(sight)
-        exact = self.defense.exact(self.model, Profile(sight.items, values))
         # Fake accounts do not move the rivals of l under Slope One, and lower them a little under
         # cosine.
-        cut = self._cut(exact)
+        cut = self._cut(self.defense.exact(self.model, Profile(sight.items, values)))
         offset = values.mean() if self.model.ratings.scale.width else 0.0
         middle = float(offset + np.mean(sight.least + sight.most) / 2)
-        steps = len(self.model.ratings.scale.values) - 1
         # A step of a fake account's difference moves s_lk as much as a step of the hidden rating.
-        room = steps * sight.fake_accounts
+        room = (len(self.model.ratings.scale.values) - 1) * sight.fake_accounts
         aim = int(np.clip(np.rint((cut - middle) / signal), -room, room))
         half = signal * (len(self._values) - 1) / 2
         return aim, max(0.0, abs(cut - middle - aim * signal) - half)
@@ -406,8 +403,7 @@ class AccountPlanner:
     @cached_property
     def _noise(self) -> float:
         """The noise's scale `b`."""
-        exact = self.defense.exact(self.model, self.target)
-        return exact.sensitivity / self.defense.epsilon
+        return self.defense.exact(self.model, self.target).sensitivity / self.defense.epsilon
 
     @cached_property
     def _co_ratings(self) -> tuple[NDArray[np.int64], Vector]:

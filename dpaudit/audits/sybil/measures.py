@@ -232,8 +232,7 @@ def stage(
     start, item, _ = ratings.by_user
     counts = np.diff(start)
     target_rows = rng.permutation(np.arange(start[target], start[target + 1]))
-    other_users = np.setdiff1d(np.flatnonzero(counts), [target])
-    chosen = rng.choice(other_users, background, replace=False)
+    chosen = rng.choice(np.setdiff1d(np.flatnonzero(counts), [target]), background, replace=False)
     rows = start[chosen] + rng.integers(counts[chosen])
     kept = np.ones(len(ratings), bool)
     kept[rows], kept[target_rows[0]] = False, False
