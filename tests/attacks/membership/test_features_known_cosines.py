@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.interactions import Pairs, of_own_list
-from dpaudit.attacks.membership.known import Known, Shown, exposure
+from dpaudit.attacks.membership.features import Known, Pairs, Shown, exposure, of_own_list
 
 I32 = np.int32
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.known import Known, exposure
+from dpaudit.attacks.membership.features import Known, exposure
 from dpaudit.core.releases import discounts
 
 I32 = np.int32

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 
-from dpaudit.attacks.membership import interactions
-from dpaudit.attacks.membership.known import Known, Shown
-from dpaudit.attacks.membership.users import FEATURES, Users
+from dpaudit.attacks.membership import features as read
+from dpaudit.attacks.membership.features import OF_USERS, Known, Shown, Users
 
 I32, F32 = np.int32, np.float32
 N, M, K, FIRST, ASKED = 10, 8, 4, 3, 5
@@ -68,7 +67,7 @@ def asked_of(seen: Shown) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def test_scores_are_two_means_and_the_spread() -> None:
     seen = shown()
     held, others = asked_of(seen)
-    features = FEATURES["scores"](seen, known(), targets())
+    features = OF_USERS["scores"](seen, known(), targets())
     assert features[:, 0] == pytest.approx(held.mean(1))
     assert features[:, 1] == pytest.approx(others.mean(1))
     assert features[:, 2] == pytest.approx(np.hstack((held, others)).std(1))
@@ -80,7 +79,7 @@ def test_unknown_items_are_left_out_and_an_unknown_user_is_below_all() -> None:
     seen.scores[FIRST + 1] = np.nan  # the second item of the first user
     seen.scores[FIRST + ASKED : FIRST + 2 * ASKED] = np.nan  # all items of the second
     seen.scores[FIRST + 5 * ASKED : FIRST + 6 * ASKED] = np.nan  # and all others
-    features = FEATURES["scores"](seen, known(), targets())
+    features = OF_USERS["scores"](seen, known(), targets())
     kept = np.delete(held[0], 1)
     both = np.concatenate((kept, others[0]))
     assert features[0] == pytest.approx([kept.mean(), others[0].mean(), both.std()])
@@ -91,7 +90,7 @@ def test_unknown_items_are_left_out_and_an_unknown_user_is_below_all() -> None:
 def test_a_model_that_knows_nobody_has_equal_features() -> None:
     seen = shown()
     seen.scores[:] = np.nan
-    features = FEATURES["scores"](seen, known(), targets())
+    features = OF_USERS["scores"](seen, known(), targets())
     assert np.isfinite(features).all()
     assert np.ptp(features) == 0
 
@@ -100,14 +99,14 @@ def test_the_change_is_the_mean_over_the_history_and_over_other_items() -> None:
     seen = shown()
     held, others = asked_of(seen)
     before = np.zeros_like(seen.scores)
-    features = FEATURES["before-and-after"](seen._replace(before=before), known(), targets())
+    features = OF_USERS["before-and-after"](seen._replace(before=before), known(), targets())
     assert features[:, 0] == pytest.approx(held.mean(1), abs=1e-6)
     assert features[:, 1] == pytest.approx(others.mean(1), abs=1e-6)
 
 
 def test_own_list_is_the_share_of_the_history_its_nearness_and_popularity() -> None:
     seen, had = shown(), history()
-    features = FEATURES["own-list"](seen, known(), targets())
+    features = OF_USERS["own-list"](seen, known(), targets())
     for row, user in enumerate(targets().users):
         weights = discounts(seen.lists, LISTED.tolist().index(user))
         total, held = max(weights.sum(), 1e-12), np.flatnonzero(had[user])
@@ -123,7 +122,7 @@ def test_own_list_is_the_share_of_the_history_its_nearness_and_popularity() -> N
 
 def test_others_lists_show_the_history_plain_and_by_likeness() -> None:
     seen, had = shown(), history()
-    features = FEATURES["others-lists"](seen, known(), targets())
+    features = OF_USERS["others-lists"](seen, known(), targets())
     for row, user in enumerate(targets().users):
         held = np.flatnonzero(had[user])
         places, likes = [], []
@@ -138,7 +137,7 @@ def test_others_lists_show_the_history_plain_and_by_likeness() -> None:
 
 def test_factors_are_the_error_of_scikit_learns_fit_and_the_coherence() -> None:
     seen, had = shown(), history()
-    features = FEATURES["factors"](seen, known(), targets())
+    features = OF_USERS["factors"](seen, known(), targets())
     items = seen.items.astype(np.float64)
     size = np.sqrt((items**2).sum(1).mean())
     for row, user in enumerate(targets().users):
@@ -159,7 +158,7 @@ def test_factors_are_the_error_of_scikit_learns_fit_and_the_coherence() -> None:
 def test_nearest_items_are_how_high_the_history_shows_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interactions, "_NEAREST", 3)
+    monkeypatch.setattr(read, "_NEAREST", 3)
     seen, had = shown(), history()
     items = seen.items.astype(np.float64)
     nearest = np.array(
@@ -168,19 +167,19 @@ def test_nearest_items_are_how_high_the_history_shows_itself(
             for item in range(M)
         ]
     )
-    features = FEATURES["nearest-items"](seen, known(), targets())
+    features = OF_USERS["nearest-items"](seen, known(), targets())
     for row, user in enumerate(targets().users):
         own = np.flatnonzero(had[user]).tolist()
         total = sum(discounts(nearest, item)[own].sum() for item in own)
         assert features[row] == pytest.approx([total / max(1, len(own))], abs=1e-9)
 
 
-@pytest.mark.cases("observer", sorted(FEATURES))
+@pytest.mark.cases("observer", sorted(OF_USERS))
 @pytest.mark.cases("scale", [1e-38, 1e-10, 1e10, 1e38])
 def test_features_of_extreme_scores_are_finite(observer: str, scale: float) -> None:
     seen = shown(scale=scale)
     empty = seen._replace(lists=np.full_like(seen.lists, -1))
     for released in (seen, empty, seen._replace(items=np.zeros_like(seen.items))):
-        features = FEATURES[observer](released, known(), targets())
+        features = OF_USERS[observer](released, known(), targets())
         assert features.shape[0] == 4
         assert np.isfinite(features).all()

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 
-from dpaudit.attacks.membership import interactions
-from dpaudit.attacks.membership.interactions import FEATURES, Pairs, histories
-from dpaudit.attacks.membership.known import Known, Shown
+from dpaudit.attacks.membership import features as read
+from dpaudit.attacks.membership.features import OF_INTERACTIONS, Known, Pairs, Shown, histories
 from dpaudit.core.membership import OBSERVERS, WITNESS
 
 I32, F32 = np.int32, np.float32
@@ -55,7 +54,7 @@ def cosine(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def test_every_observer_has_features() -> None:
-    assert set(FEATURES) == {*OBSERVERS, WITNESS}
+    assert set(OF_INTERACTIONS) == {*OBSERVERS, WITNESS}
 
 
 def test_the_change_is_the_score_after_minus_before_and_an_unknown_pair_scores_below_all() -> None:
@@ -63,20 +62,20 @@ def test_the_change_is_the_score_after_minus_before_and_an_unknown_pair_scores_b
     before = seen.scores.copy()
     before[0] += 2
     seen.scores[[1, 3]] = before[[2, 3]] = np.nan
-    change = FEATURES[WITNESS](seen._replace(before=before), known(), TARGETS, True)[:, 0]
+    change = OF_INTERACTIONS[WITNESS](seen._replace(before=before), known(), TARGETS, True)[:, 0]
     lowest = np.nanmin(np.concatenate((seen.scores, before)))
     assert change[[0, 3, 4]] == pytest.approx([-2, 0, 0])
     assert change[1] < lowest - before[1]
     assert change[2] > seen.scores[2] - lowest
     with pytest.raises(TypeError, match="were not asked"):
-        FEATURES[WITNESS](seen._replace(before=None), known(), TARGETS, True)
+        OF_INTERACTIONS[WITNESS](seen._replace(before=None), known(), TARGETS, True)
 
 
 def test_scores_are_those_of_the_first_pairs_and_ratings_have_errors() -> None:
     seen = shown()
-    plain = FEATURES["scores"](seen, known(), TARGETS, False)
+    plain = OF_INTERACTIONS["scores"](seen, known(), TARGETS, False)
     assert plain == pytest.approx(seen.scores[:5, None])
-    rated = FEATURES["scores"](seen, known(), TARGETS, True)
+    rated = OF_INTERACTIONS["scores"](seen, known(), TARGETS, True)
     assert rated[:, 0] == pytest.approx(seen.scores[:5])
     assert rated[:, 1] == pytest.approx(-np.abs(TARGETS.values - seen.scores[:5]))
 
@@ -84,17 +83,17 @@ def test_scores_are_those_of_the_first_pairs_and_ratings_have_errors() -> None:
 def test_an_unknown_pair_scores_below_all_others() -> None:
     seen = shown()
     seen.scores[[1, 3]] = np.nan
-    features = FEATURES["scores"](seen, known(), TARGETS, True)
+    features = OF_INTERACTIONS["scores"](seen, known(), TARGETS, True)
     assert np.isfinite(features).all()
     assert features[1, 0] == features[3, 0] < np.nanmin(seen.scores[:5])
     assert features[[0, 2, 4], 0] == pytest.approx(seen.scores[[0, 2, 4]])
     seen.scores[:] = np.nan
-    assert np.isfinite(FEATURES["scores"](seen, known(), TARGETS, True)).all()
+    assert np.isfinite(OF_INTERACTIONS["scores"](seen, known(), TARGETS, True)).all()
 
 
 def test_own_list_is_the_place_of_the_item_and_the_lists_likeness_to_it() -> None:
     seen, had = shown(), history()
-    features = FEATURES["own-list"](seen, known(), TARGETS, False)
+    features = OF_INTERACTIONS["own-list"](seen, known(), TARGETS, False)
     for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
         listed = LISTED.tolist().index(user)
         weights = [discount(seen.lists, listed, other) for other in range(M)]
@@ -105,7 +104,7 @@ def test_own_list_is_the_place_of_the_item_and_the_lists_likeness_to_it() -> Non
 
 def test_others_lists_are_averaged_over_observed_users_but_the_user() -> None:
     seen, had = shown(), history()
-    features = FEATURES["others-lists"](seen, known(), TARGETS, False)
+    features = OF_INTERACTIONS["others-lists"](seen, known(), TARGETS, False)
     for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
         places, likes = [], []
         for observed in OBSERVED:
@@ -121,7 +120,7 @@ def test_an_observed_users_own_list_never_tells_of_their_interactions() -> None:
     changed = Shown(seen.scores, seen.lists.copy(), seen.items)
     changed.lists[0] = np.roll(seen.lists[0], 1)  # of user 0, whose target is the last
     features, other = (
-        FEATURES["others-lists"](lists, known(), TARGETS, False) for lists in (seen, changed)
+        OF_INTERACTIONS["others-lists"](lists, known(), TARGETS, False) for lists in (seen, changed)
     )
     assert features[4].tolist() == other[4].tolist()
     assert features.tolist() != other.tolist()
@@ -129,7 +128,7 @@ def test_an_observed_users_own_list_never_tells_of_their_interactions() -> None:
 
 def test_factors_are_the_score_of_a_user_fitted_by_scikit_learn() -> None:
     seen, had = shown(), history()
-    features = FEATURES["factors"](seen, known(), TARGETS, False)
+    features = OF_INTERACTIONS["factors"](seen, known(), TARGETS, False)
     items = seen.items.astype(np.float64)
     size = np.sqrt((items**2).sum(1).mean())
     for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
@@ -147,8 +146,8 @@ def test_factors_are_the_score_of_a_user_fitted_by_scikit_learn() -> None:
 def test_nearest_items_show_the_item_among_the_history_and_the_history_beside_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interactions, "_NEAREST", 3)
-    monkeypatch.setattr(interactions, "_TOGETHER", 2 * M)  # two rows at a time
+    monkeypatch.setattr(read, "_NEAREST", 3)
+    monkeypatch.setattr(read, "_TOGETHER", 2 * M)  # two rows at a time
     seen, had = shown(), history()
     items = seen.items.astype(np.float64)
     nearest = np.array(
@@ -157,7 +156,7 @@ def test_nearest_items_show_the_item_among_the_history_and_the_history_beside_it
             for item in range(M)
         ]
     )
-    features = FEATURES["nearest-items"](seen, known(), TARGETS, False)
+    features = OF_INTERACTIONS["nearest-items"](seen, known(), TARGETS, False)
     for row, (user, item) in enumerate(zip(TARGETS.users, TARGETS.items, strict=True)):
         others = np.flatnonzero(had[user]).tolist()
         shown_by = [discount(nearest, other, item) for other in others]
@@ -167,7 +166,7 @@ def test_nearest_items_show_the_item_among_the_history_and_the_history_beside_it
 
 
 def test_a_long_history_is_cut_to_its_first_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interactions, "_MOST", 2)
+    monkeypatch.setattr(read, "_MOST", 2)
     had = np.zeros((3, 5))
     had[0, [1, 2, 4]] = had[2, 3] = 1
     facts = Known(csr_array(had), np.arange(3, dtype=I32), np.arange(3, dtype=I32))
@@ -182,12 +181,12 @@ def test_a_history_of_nobody() -> None:
     assert (first_items.shape, weights.sum()) == ((2, 1), 0)
 
 
-@pytest.mark.cases("observer", sorted(FEATURES))
+@pytest.mark.cases("observer", sorted(OF_INTERACTIONS))
 @pytest.mark.cases("scale", [1e-38, 1e-10, 1e10, 1e38])
 def test_features_of_extreme_scores_are_finite(observer: str, scale: float) -> None:
     seen = shown(scale=scale)
     empty = seen._replace(lists=np.full_like(seen.lists, -1))
     for released in (seen, empty, seen._replace(items=np.zeros_like(seen.items))):
-        features = FEATURES[observer](released, known(), TARGETS, True)
+        features = OF_INTERACTIONS[observer](released, known(), TARGETS, True)
         assert features.shape[0] == 5
         assert np.isfinite(features).all()
