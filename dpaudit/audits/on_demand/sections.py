@@ -115,8 +115,6 @@ def tradeoff_chart(result: AuditResult, look: Look) -> Chart | None:
     data, shares = _points(by_model, claims), attack_guesses(result)
     if not data:
         return None
-    x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
-    y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
     recommended = _recommendations(by_model, claims)
     notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
     return Chart(
@@ -128,7 +126,7 @@ def tradeoff_chart(result: AuditResult, look: Look) -> Chart | None:
         "ringed; the table has the others. It is chosen by point estimates; near-ties may be "
         "chance. A cross (✚) is a claim that is broken or in doubt, which is not offered.",
         parts.extremes("risk", data),
-        parts.panels(data, None, lambda points: _spec(points, shares, recommended, look, x, y)),
+        parts.panels(data, None, lambda points: _spec(points, shares, recommended, look)),
         parts.numbers(_TRADEOFF, data),
         notes=[note for note in notes if note],
         advice=replace(parts.numbers(_ADVICE, recommended), caption="The best ε at every weight")
@@ -138,15 +136,12 @@ def tradeoff_chart(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _spec(
-    data: list[Datum],
-    shares: Sequence[Guess],
-    recommended: Sequence[Datum],
-    look: Look,
-    x: Axis,
-    y: Axis,
+    data: list[Datum], shares: Sequence[Guess], recommended: Sequence[Datum], look: Look
 ) -> dict[str, Any]:
     from dpaudit.reports.vega import alt
 
+    x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
+    y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
     lines = parts.foremost(look.series(data, "value"), data)
     last = {datum["series"]: datum for datum in data}
     named, rows = parts.labels(

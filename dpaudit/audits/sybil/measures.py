@@ -64,21 +64,16 @@ class SybilAttacks(Measure[SybilConfig, OnDemandModel]):
         """
         for sybil in self.context.config.sybil:
             stage = f"{model.label}: Sybil attack {sybil.label}"
-            attack = sybil.create("sybil")
             for defense in model.defenses:
-                efforts = partial(self._efforts, stage, model, defense, sybil, attack)
+                efforts = partial(self._efforts, stage, model, defense, sybil)
                 yield from self.context.unit(stage, efforts)
 
     def _efforts(
-        self,
-        stage: str,
-        model: OnDemandModel,
-        defense: OnDemandDefense,
-        sybil: Sybil,
-        attack: Any,
+        self, stage: str, model: OnDemandModel, defense: OnDemandDefense, sybil: Sybil
     ) -> Iterator[records.Measurement]:
         context, family = self.context, self.context.family
         executor = context.tasks(stage, model.model, sybil, of=[defense])
+        attack = sybil.create("sybil")
         try:
             correct = _run(defense, model.train, attack, sybil, context.seed, executor)
         except (ConfigError, DataError) as error:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from dpaudit.attacks.membership.discriminant import direction
+from dpaudit.attacks.membership.features import direction
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
