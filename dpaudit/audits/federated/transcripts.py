@@ -138,16 +138,9 @@ class _View:
             return
         rows = self.local[round_.place]
         mask = rows >= 0
-        made_up = round_.made_up
-        self.reader.see(
-            replace(
-                round_,
-                place=rows[mask],
-                shown=round_.shown[mask],
-                gradients=round_.gradients[mask],
-                made_up=None if made_up is None else made_up[mask],
-            )
-        )
+        arrays = {name: getattr(round_, name) for name in ("shown", "gradients", "made_up")}
+        seen = {name: array[mask] for name, array in arrays.items() if array is not None}
+        self.reader.see(replace(round_, place=rows[mask], **seen))
 
 
 def _some(real: NDArray[np.bool_], count: int, seed: int) -> Rows:

@@ -271,11 +271,9 @@ class _Search:
         """Yield the names of attributes that the constructor draws; return what decides others."""
         needed, optional = _arguments(value)
         parts: list[_Held] = []
-        for arguments in (
-            needed,
-            {**needed, **optional} if needed is not None and optional else None,
-        ):
-            copies = self._remade(type(value), arguments) if arguments is not None else []
+        calls = [] if needed is None else [needed, {**needed, **optional}][: 2 if optional else 1]
+        for arguments in calls:
+            copies = self._remade(type(value), arguments)
             if not copies or not attributes:
                 continue
             for name in set(attributes).intersection(*copies):
@@ -284,7 +282,7 @@ class _Search:
                     yield name
                 if len(values) > 1 or values == {self._pickling.dumps(attributes[name])}:
                     del attributes[name]
-            parts += [_Held(*item) for item in (arguments or {}).items()]
+            parts += [_Held(*item) for item in arguments.items()]
         return parts + [_Held(*item) for item in attributes.items()]
 
     def _remade(self, kind: type, arguments: dict[str, Any]) -> list[dict[str, bytes]]:
