@@ -43,7 +43,6 @@ class OddsModel(Protocol):
 
     def log_odds(self, table: EncodedOutputs) -> Vector:
         """Return one finite number per row, equal for equal rows."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -130,25 +130,25 @@ class ConjugateLira(MembershipInference):
         return ratio
 
 
-def _log_ratio(seen: Numbers, own: Numbers, present: NDArray[np.bool_]) -> Any:
+def _log_ratio(seen: Numbers, reference: Numbers, present: NDArray[np.bool_]) -> Any:
     """Return the log-ratio of the densities of one feature `(T, m)`.
 
     Args:
         seen: the feature in the attacked trainings `(T, m)`.
-        own: the feature in the attacker's trainings `(R, m)`.
+        reference: the feature in the attacker's trainings `(R, m)`.
         present: the coins of these `(R, m)`.
     """
-    center = own[0, 0]  # so that the mean of equal values is their value and not rounded
-    seen, own = seen - center, own - center
-    count, spread = len(own), own.var()
+    center = reference[0, 0]  # so that the mean of equal values is their value and not rounded
+    seen, reference = seen - center, reference - center
+    count, spread = len(reference), reference.var()
     if spread <= _NO_VARIANCE:
         return np.zeros(seen.shape)  # what never changes tells nothing
-    gap = _mean(own, present) - _mean(own, ~present)
-    levels = own - gap * (present - 0.5)
+    gap = _mean(reference, present) - _mean(reference, ~present)
+    levels = reference - gap * (present - 0.5)
     total = levels.var()
     within = _ALONE * total
     if count > 1:
-        within = ((levels - levels.mean(0)) ** 2).sum() / ((count - 1) * own.shape[1])
+        within = ((levels - levels.mean(0)) ** 2).sum() / ((count - 1) * reference.shape[1])
     between = max(total - within, _NO_VARIANCE)
     # E[level] = (μ v/τ² + Σ level)/(v/τ² + R), for scatter v within and τ² between targets.
     prior = within / between
@@ -156,8 +156,8 @@ def _log_ratio(seen: Numbers, own: Numbers, present: NDArray[np.bool_]) -> Any:
     logs = []
     for which, side in ((present, gap / 2), (~present, -gap / 2)):
         n = which.sum(0)
-        mean = (_OF_MEAN * (level + side) + (which * own).sum(0)) / (_OF_MEAN + n)
-        squares = (which * (own - mean) ** 2).sum(0)
+        mean = (_OF_MEAN * (level + side) + (which * reference).sum(0)) / (_OF_MEAN + n)
+        squares = (which * (reference - mean) ** 2).sum(0)
         freedom = _OF_VARIANCE + n
         variance = (_OF_VARIANCE * within + squares) / freedom * (1 + 1 / (_OF_MEAN + n))
         variance = np.maximum(variance, _LEAST_SHARE * spread)

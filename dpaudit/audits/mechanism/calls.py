@@ -57,6 +57,12 @@ from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.execution.tasks import Progress, Task
 from dpaudit.execution.workers import ONE_THREAD, Pool
 
+# mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.
+Mechanism = Callable[..., Any]
+# score(outputs): one number for each output.
+Score = Callable[[Any], Any]
+# Most calls of a batched mechanism in one game.
+MOST = 2**14
 # The number of calls that are made twice.
 _TWICE = 32
 # The number of blocks of a game.
@@ -252,15 +258,6 @@ def _can_be_sent(caller: Caller) -> bool:
     except Exception:  # whatever the mechanism and its data hold
         return False
     return True
-
-
-# mechanism(data, rng), or mechanism(data, rng, n) for n independent outputs at once.
-Mechanism = Callable[..., Any]
-# score(outputs): one number for each output.
-Score = Callable[[Any], Any]
-
-# Most calls of a batched mechanism in one game.
-MOST = 2**14
 
 
 @dataclass(frozen=True)
