@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Inference, ListInference
+from dpaudit.auditor.context import Context
 from dpaudit.auditor.measure import Measure, MetricKey, gated, points
 from dpaudit.audits.on_demand.config import Convergence, OnDemandConfig
 from dpaudit.audits.on_demand.subject import OnDemandModel, OnDemandModels
@@ -178,19 +179,19 @@ class Risk(Measure[OnDemandConfig, OnDemandModel]):
 
     def _recovered(self, stage: str, model: OnDemandModel, asked: Attack) -> Iterator[Measurement]:
         context, family = self.context, self.context.family
+        attack, options = self.attacks[asked.label], _options(context, stage, model, asked)
         correct = run_risk(
-            model.attackable,
-            model.prepared,
-            model.users(),
-            self.attacks[asked.label],
-            draw=asked.draw,
-            trials=context.config.audit.trials,
-            seed=context.seed,
-            executor=context.tasks(stage, model.model, asked),
+            model.attackable, model.prepared, model.users(), attack, draw=asked.draw, **options
         )
         for epsilon, row in zip(model.model.epsilon, correct, strict=True):
             share = proportion(int(row.sum()), len(row), family.alpha, family.confidence)
             yield _accuracy_key(model.label, epsilon, asked).measured(share)
+
+
+def _options(context: Context[Any], stage: str, model: OnDemandModel, *of: Any) -> dict[str, Any]:
+    """Return how a stage of the run draws trials."""
+    executor = context.tasks(stage, model.model, *of)
+    return {"trials": context.config.audit.trials, "seed": context.seed, "executor": executor}
 
 
 def _accuracy_key(model: str, epsilon: float, attack: Attack) -> MetricKey:
@@ -310,11 +311,7 @@ class OnDemandUtility(Measure[OnDemandConfig, OnDemandModel]):
     def _unit(
         self, stage: str, measured: Callable[..., Iterator[Measurement]], model: OnDemandModel
     ) -> list[Measurement]:
-        options: dict[str, Any] = {
-            "trials": self.context.config.audit.trials,
-            "seed": self.context.seed,
-            "executor": self.context.tasks(stage, model.model),
-        }
+        options = _options(self.context, stage, model)
         return self.context.unit(stage, partial(measured, model, options))
 
     def _overlap(self, model: OnDemandModel, options: dict[str, Any]) -> Iterator[Measurement]:

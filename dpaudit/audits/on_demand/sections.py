@@ -328,15 +328,10 @@ def _lost(result: AuditResult) -> list[Datum]:
     for model, row in parts.by_point(digest.rows(result)):
         if kept := row.estimate("utility.overlap"):
             lost = left(kept)
-            datum = {**parts.position(model, row), **parts.ends(lost)}
-            zero = lost.value <= 0
-            data.append(
-                {
-                    **datum,
-                    "y": datum["upper"] if zero else datum["value"],
-                    "drawn": _UPPER if zero else _MEASURED,
-                }
-            )
+            drawn: Datum = {"drawn": _MEASURED}
+            if lost.value <= 0:
+                drawn = {"y": lost.upper, "drawn": _UPPER}
+            data.append({**parts.position(model, row), **parts.ends(lost), **drawn})
     # A logarithmic axis cannot show 0, so intervals that reach 0 end at the edge.
     least = parts.edge([datum["y"] for datum in data])
     return [{**datum, "lower": max(datum["lower"], least)} for datum in data]
@@ -375,11 +370,12 @@ def _divergences(result: AuditResult) -> list[Datum]:
     data: list[Datum] = []
     for model, row in parts.by_point(digest.rows(result)):
         for divergence in row.of("chain.divergence"):
-            chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {divergence.states}")
+            label = f"{model}, ε = {words.epsilon(row.point.epsilon)}"
+            chain = plain(f"{label}, {divergence.states}")
             data.append(
                 {
                     "series": chain,
-                    "label": plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}"),
+                    "label": plain(label),
                     "model": plain(model),
                     "attack": row.point.epsilon,
                     "name": f"{chain}, {divergence.step} steps",
