@@ -194,19 +194,15 @@ def _inference(attack: roles.Inference, _: Sequence[releases.View]) -> Iterator[
     yield Call("infer", (release, side, 0.5), attack.infer, (_TRIALS,), -1, _VALUES - 1)
 
 
-def _list_reconstruction(
-    attack: roles.ListReconstruction, _: Sequence[releases.View]
-) -> Iterator[Call]:
-    users = np.arange(_USERS, dtype=np.int32)
-    inputs = (_factors(_TRIALS), _ratings(), users, _LENGTH)
-    yield Call("lists", inputs, attack.lists, (_TRIALS, _USERS, _LENGTH), -1, _ITEMS - 1)
-
-
 def _reconstruction(
-    attack: roles.RatingReconstruction, _: Sequence[releases.View]
+    attack: roles.RatingReconstruction | roles.ListReconstruction, _: Sequence[releases.View]
 ) -> Iterator[Call]:
-    users = np.arange(_USERS, dtype=np.int32)
-    inputs = (_factors(_TRIALS), _ratings(), users, (users + 1) % _ITEMS)
+    users, given = np.arange(_USERS, dtype=np.int32), (_factors(_TRIALS), _ratings())
+    if isinstance(attack, roles.ListReconstruction):
+        shape = (_TRIALS, _USERS, _LENGTH)
+        yield Call("lists", (*given, users, _LENGTH), attack.lists, shape, -1, _ITEMS - 1)
+        return
+    inputs = (*given, users, (users + 1) % _ITEMS)
     yield Call("reconstruct", inputs, attack.reconstruct, (_TRIALS, _USERS))
 
 
@@ -288,7 +284,7 @@ _CALLS: tuple[
     (roles.Inference, _inference),
     (roles.ListInference, _list_inference),
     (roles.RatingReconstruction, _reconstruction),
-    (roles.ListReconstruction, _list_reconstruction),
+    (roles.ListReconstruction, _reconstruction),
     (roles.SubmissionReconstruction, _submissions),
     (roles.SubmissionTest, _test),
     (roles.SybilAttack, _sybil),

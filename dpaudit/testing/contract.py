@@ -182,7 +182,11 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     require(bool(np.isfinite(scores).all()), kind, "a score of a known user and item is no number")
     require(lists.shape == (n, k) and lists.dtype == np.int32, kind, "lists are not (n, k) int32")
     for row in lists.tolist():
-        _check_list(kind, row, m)
+        listed = [item for item in row if item != -1]
+        require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
+        padded = row == listed + [-1] * (len(row) - len(listed))
+        require(padded, kind, "a list is not padded at its end")
+        require(all(0 <= item < m for item in listed), kind, "a list holds an unknown item")
     again = shown(every, 1)
     same = again[0].tobytes() == scores.tobytes() and again[1].tobytes() == lists.tobytes()
     require(same, kind, "a seed gives different models")
@@ -192,14 +196,6 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     known = np.isin(users, np.flatnonzero(ratings.by_user.start[1:] > ratings.by_user.start[:-1]))
     known &= (users != 1) & (items != 1)
     require(bool(np.isfinite(fewer[known]).all()), kind, "an absent user or item spoils a score")
-
-
-def _check_list(kind: type[Plugin], row: list[int], items: int) -> None:
-    listed = [item for item in row if item != -1]
-    padding = [-1] * (len(row) - len(listed))
-    require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
-    require(row == listed + padding, kind, "a list is not padded at its end")
-    require(all(0 <= item < items for item in listed), kind, "a list holds an unknown item")
 
 
 def check_saves(fitted: Saves) -> None:

@@ -467,21 +467,18 @@ class _EnergyDistance(_StoredResiduals):
 
     def judge(self) -> tuple[Numbers, Numbers]:
         scores, p_values = np.zeros(len(self.pairs)), np.ones(len(self.pairs))
-        simulations = self._simulated_distances(int(self.count.max(initial=0)))
+        longest = int(self.count.max(initial=0))
+        # The statistic of n simulated pairs of fakes, for every k `(n, K)`.
+        simulations = np.empty((self.simulated, longest))
+        for trial in range(self.simulated):
+            left, right = (self.draw(purpose, trial, longest) for purpose in ("left", "right"))
+            simulations[trial] = _distances(left, right)
         for pair, shown, drawn in self.sequences():
             distance = _distances(np.ascontiguousarray(shown), drawn)[-1]
             null = simulations[:, len(shown) - 1]
             scores[pair] = (distance - null.mean()) / (null.std() or 1.0)
             p_values[pair] = (1 + np.count_nonzero(null >= distance)) / (1 + len(null))
         return scores, p_values
-
-    def _simulated_distances(self, longest: int) -> Numbers:
-        """Return the statistic of n simulated pairs of fakes, for every k `(n, K)`."""
-        simulations = np.empty((self.simulated, longest))
-        for trial in range(self.simulated):
-            left, right = (self.draw(purpose, trial, longest) for purpose in ("left", "right"))
-            simulations[trial] = _distances(left, right)
-        return simulations
 
 
 def _distances(left: Floats, right: Floats) -> Numbers:

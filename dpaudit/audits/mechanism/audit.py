@@ -221,7 +221,9 @@ def audit_pairs(
         raised=exceptions(first.trials),
         doubtful=planted.doubtful,
         unread=certificate.scorer.unread,
-        stopped=EarlyEnd(bettor.outputs, bettor.p_value) if bettor and first.early else None,
+        stopped=EarlyEnd(bettor.outputs, bettor.process.p_value)
+        if bettor and first.early
+        else None,
         finds=finds,
         held=held,
     )

@@ -140,11 +140,6 @@ class Bettor:
     def __post_init__(self) -> None:
         self._learns, self._learned_from = self.scorer is None, 0
 
-    @property
-    def p_value(self) -> float:
-        """The p-value of the claim, which holds at any time."""
-        return self.process.p_value
-
     def watch(self, growing: Iterable[OutputTrials], scorer: Scorer | None = None) -> OutputTrials:
         """Bet on trials as they come; return all of them, or those until the claim is refuted.
 
@@ -169,7 +164,7 @@ class Bettor:
         # A given score may read all outputs at once; a learned one scores each by itself.
         values = scored(scorer.score, trials.outputs[settled if self._learns else 0 :])
         self.process.update(values[-(len(trials) - settled) :], trials.present[settled:])
-        if self.p_value > self.alpha:
+        if self.process.p_value > self.alpha:
             return
         bound = anytime_epsilon(self.process, alpha=self.alpha, confidence=self.confidence)
         scores = scored(scorer.score, trials.outputs)
@@ -256,13 +251,10 @@ class OutputBound:
             alpha: the level of its bets.
             log_odds: whether a given score is the log-odds of D'.
         """
-        return Bettor(
-            CoinProcess(claim, self.delta, log_odds=log_odds or self.score == "learned"),
-            alpha,
-            self.confidence,
-            None if self.score == "learned" else self.scorer(None, 0),
-            self.calls.seed,
-        )
+        learned = self.score == "learned"
+        process = CoinProcess(claim, self.delta, log_odds=log_odds or learned)
+        scorer = None if learned else self.scorer(None, 0)
+        return Bettor(process, alpha, self.confidence, scorer, self.calls.seed)
 
     def run(self, bettor: Bettor | None = None) -> OutputCertificate:
         """Draw outputs on both data sets, and certify.
@@ -312,10 +304,6 @@ class OutputBound:
         if bettor is None:
             return self.calls.run(self.pair, stream, count, MOST)
         return bettor.watch(self.calls.growing(self.pair, stream, block_ends(count)), scorer)
-
-    def certify(self, train: OutputTrials, test: OutputTrials) -> OutputCertificate:
-        """Certify on `test`, with a score learned on `train` unless one is given."""
-        return self.judge(self.scorer(train, len(test)), test)
 
     def judge(self, scorer: Scorer, test: OutputTrials) -> OutputCertificate:
         """Certify on `test`, which the score must not have seen."""

@@ -388,7 +388,7 @@ class PlantedGame:
         calls.progress.stage("positive control")
         return positive_control(
             on_d,
-            lambda train, test: game.certify(train, test).epsilon.lower,
+            lambda train, test: game.judge(game.scorer(train, len(test)), test).epsilon.lower,
             Violation(bar.limit, rung, game.sizes(game.trials), game.alpha, game.delta),
             generator(calls.seed, "planted"),
             score=None if game.score == "learned" else game.score,
