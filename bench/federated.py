@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from bench_peers import seconds
 
-from dpaudit.attacks.federated.energy import Energy
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
-from dpaudit.attacks.federated.zero_mean import ZeroMean
+from dpaudit.attacks.federated.residuals import Energy, ZeroMean
 from dpaudit.core.streams import Streams
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate

@@ -44,10 +44,8 @@ from scipy.special import ndtri_exp
 from scipy.stats import rankdata
 
 from dpaudit.attacks.base import MembershipInference, Signals
-from dpaudit.attacks.membership.discriminant import direction
-from dpaudit.attacks.membership.global_threshold import GlobalThreshold
-from dpaudit.attacks.membership.lira import Lira
-from dpaudit.attacks.membership.rmia import Rmia
+from dpaudit.attacks.membership.features import direction
+from dpaudit.attacks.membership.inference import GlobalThreshold, Lira, Rmia
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design

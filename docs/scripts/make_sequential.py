@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from pages import ROOT, page, write
 
 from dpaudit.audits.mechanism.calls import OutputTrials
-from dpaudit.audits.mechanism.certificate import SHARE, Bettor
+from dpaudit.audits.mechanism.game import SHARE, Bettor
 from dpaudit.audits.mechanism.patterns import input_pairs
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, block_ends
 from dpaudit.bounds.frequentist.labels import label_epsilon

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from social_numbers import Metric, Numbers, Point, name
 from social_verdicts import PAPERS, Places
 
-from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
-from dpaudit.attacks.reconstruction.ratings import Reconstruction
+from dpaudit.attacks.reconstruction import RankingReconstruction, Reconstruction
 from dpaudit.auditor.top_lists import most_popular, precision_and_recall
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.scores import guess_means, mean_errors, scores_of

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from dpaudit.attacks.membership.known import exposure
+from dpaudit.attacks.membership.features import exposure
 
 Classes = NDArray[np.int64]
 Probabilities = NDArray[np.float64]

@@ -113,7 +113,6 @@ class Ratio(Protocol):
 
     def score(self, features: NDArray[Any]) -> Numbers:
         """Return scores `(W,)`, larger where data set D' is more likely."""
-        ...
 
 
 class LearnedDistinguisher(Reads):
@@ -143,11 +142,9 @@ class TranscriptReader(Protocol):
 
     def see(self, round_: Round) -> None:
         """Process one round; must not keep references to its arrays."""
-        ...
 
     def verdicts(self) -> Verdicts:
         """Return verdicts on all rounds so far, without changing any state."""
-        ...
 
 
 class SubmissionTest(Attack):
@@ -255,7 +252,7 @@ Category = Literal["immediate", "dynamic", "combined"]
 
 
 class SybilAttack(Attack):
-    """`[[sybil]]`: recover a hidden rating by accounts; see `attacks.sybil.averaging`.
+    """`[[sybil]]`: recover a hidden rating by accounts; see `attacks.sybil`.
 
     Attributes:
         category: whether accounts are created before the learning phase, or rows change after it.

@@ -33,7 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dpaudit.auditor.games.certify import Level, NoiseGame
 from dpaudit.auditor.games.controls import reported
-from dpaudit.audits.mechanism.certificate import SHARE
+from dpaudit.audits.mechanism.game import SHARE
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.sequential import EProcess
 from dpaudit.claims import record

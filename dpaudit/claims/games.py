@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
-from dpaudit.attacks.distinguishing.item_place import ItemPlace
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace, LikelihoodRatio
 from dpaudit.auditor.games.controls import mutant_of
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.on_demand.games import entry_game, entry_truth, prediction_game, shifts

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -26,6 +26,13 @@ TABLE = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 def as_list(value: Any) -> Any:
     """Wrap a single value or table in a list."""
     return value if isinstance(value, list) else [value]
+
+
+def increasing(values: list[int], info: ValidationInfo) -> list[int]:
+    """Refuse a field's numbers unless each is larger than the one before."""
+    if sorted(set(values)) != values:
+        raise ValueError(f"{info.field_name} do not increase: sort them and remove duplicates")
+    return values
 
 
 class Table(BaseModel):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpaudit.audits.mechanism.audit import (
@@ -13,12 +12,10 @@ from dpaudit.audits.mechanism.audit import (
     audit_pairs,
     check_arguments,
     check_calls,
-    check_claim,
     check_probability,
-    check_stop,
 )
 from dpaudit.audits.mechanism.calls import Mechanism, Score
-from dpaudit.audits.mechanism.certificate import SHARE
+from dpaudit.audits.mechanism.game import SHARE
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.bounds.planning import found_from
@@ -99,20 +96,13 @@ def assert_satisfies_dp(
     outcomes.check_epsilon(epsilon)
     pairs = [pair] if isinstance(pair, tuple) else pair
     check_probability("false_alarm", false_alarm)
-    check_claim(epsilon, detectable)
-    check_stop(stop, epsilon)
     confidence = 1 - false_alarm
-    check_arguments(pairs, score, delta, 1 - confidence)
+    check_arguments(pairs, score, delta, 1 - confidence, epsilon, detectable, stop)
     if trials is not None:
         check_calls("trials", trials)
-    budget = _Budget(
-        epsilon,
-        delta,
-        # The level of the certificate of all trials.
-        false_alarm * (1 - SHARE) if stop else false_alarm,
-        learned=score == "learned",
-    )
-    wanted = _enough(budget, trials, detectable)
+    # The level of the certificate of all trials.
+    level = false_alarm * (1 - SHARE) if stop else false_alarm
+    wanted = _enough(epsilon, delta, level, trials, detectable, learned=score == "learned")
     audit = audit_pairs(
         mechanism,
         pairs,
@@ -133,55 +123,50 @@ def assert_satisfies_dp(
     return audit
 
 
-@dataclass(frozen=True)
-class _Budget:
-    """What a number of trials can show of a claim.
+def _enough(
+    epsilon: float,
+    delta: float,
+    level: float,
+    trials: int | None,
+    detectable: float | None,
+    *,
+    learned: bool,
+) -> int:
+    """Return the number of trials: the given one, or one that finds a violation by a factor.
 
-    Attributes:
+    Args:
         epsilon: ε of the claim.
         delta: its δ.
         level: the level of the certificate.
+        trials: the given number; None for none.
+        detectable: the violation to be found, as a multiple of the claim; None for any.
         learned: whether half of the trials train a score.
-    """
-
-    epsilon: float
-    delta: float
-    level: float
-    learned: bool
-
-    def _certifying(self, trials: int) -> int:
-        return trials - trials // 2 if self.learned else trials
-
-    def finds(self, trials: int) -> float:
-        """Return the least ε that is forecast to be found."""
-        return found_from(self.epsilon, self._certifying(trials), self.level, delta=self.delta)
-
-    def certifies(self, trials: int) -> float:
-        """Return the largest ε that can be certified."""
-        return most_certified(self._certifying(trials), delta=self.delta, alpha=self.level)
-
-
-def _enough(budget: _Budget, trials: int | None, detectable: float | None) -> int:
-    """Return the number of trials: the given one, or one that finds a violation by a factor.
 
     Raises:
         InputError: they can show nothing, or not what they have to.
     """
-    factor = detectable or (_GAUSSIAN if budget.delta else _FACTOR)
-    wanted = trials or sufficient(budget.finds, budget.epsilon, factor)
-    most = budget.certifies(wanted)
-    if most <= budget.epsilon:
+
+    def certifying(count: int) -> int:
+        return count - count // 2 if learned else count
+
+    def finds(count: int) -> float:
+        return found_from(epsilon, certifying(count), level, delta=delta)
+
+    factor = detectable or (_GAUSSIAN if delta else _FACTOR)
+    wanted = trials or sufficient(finds, epsilon, factor)
+    most = most_certified(certifying(wanted), delta=delta, alpha=level)
+    if most <= epsilon:
         raise InputError(
-            f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {budget.epsilon:g} "
+            f"trials = {wanted} certify at most ε = {most:.3g}, so a claim of {epsilon:g} "
             "can never fail: use more trials"
         )
     if trials is not None and detectable is None:
         return wanted
-    least = budget.finds(wanted)
-    if not least <= factor * budget.epsilon:
+    least = finds(wanted)
+    if not least <= factor * epsilon:
         raise InputError(
             f"trials = {wanted} find a violation from ε = {least:.3g} on, not from "
-            f"{factor:g} times {budget.epsilon:g}: use more trials"
+            f"{factor:g} times {epsilon:g}: use more trials"
             + ("" if detectable else f", or pass trials = {wanted} to look for no smaller one")
         )
     return wanted
@@ -204,19 +189,14 @@ def _check_decided(audit: BlackBoxAudit, epsilon: float, trials: int, *, measure
             "numbers, words, arrays, lists or dicts, or give a score"
         )
     if measured and (audit.control is None or not audit.control.found):
-        raise InputError(_blindness(audit, epsilon))
-
-
-def _blindness(audit: BlackBoxAudit, epsilon: float) -> str:
-    control = audit.control
-    missed = "no violation could be planted"
-    if control is not None:
-        missed = f"of {control.mutant} only ε >= {at_least(control.certified)} is certified"
-    return (
-        f"on pair {audit.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
-        f"{audit.seed}); use more trials, another pair or score, or leave out detectable to state "
-        "no power"
-    )
+        control, missed = audit.control, "no violation could be planted"
+        if control is not None:
+            missed = f"of {control.mutant} only ε >= {at_least(control.certified)} is certified"
+        raise InputError(
+            f"on pair {audit.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
+            f"{audit.seed}); use more trials, another pair or score, or leave out detectable to "
+            "state no power"
+        )
 
 
 def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials: int) -> str:

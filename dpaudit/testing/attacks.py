@@ -16,21 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks import base as roles
-from dpaudit.core.releases import (
-    ItemFactors,
-    ItemInDoubt,
-    ItemList,
-    LaplacePair,
-    ListPair,
-    NoisedSteps,
-    Predictions,
-    SideInformation,
-    SimilarityRows,
-    StepsPair,
-    TargetUser,
-    TopList,
-    View,
-)
+from dpaudit.core import releases
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Learning, Round, Submissions, UserItemPairs
 from dpaudit.core.user_profile import Profile
@@ -134,7 +120,7 @@ class Call:
         )
 
 
-def calls_of(attack: roles.Attack, views: Sequence[View]) -> Iterator[Call]:
+def calls_of(attack: roles.Attack, views: Sequence[releases.View]) -> Iterator[Call]:
     """Yield calls of an attack, one or more for each role that it has.
 
     Args:
@@ -149,13 +135,12 @@ def calls_of(attack: roles.Attack, views: Sequence[View]) -> Iterator[Call]:
             yield from calls(attack, views)
 
 
-def _membership(attack: roles.MembershipInference, _: Sequence[View]) -> Iterator[Call]:
+def _membership(attack: roles.MembershipInference, _: Sequence[releases.View]) -> Iterator[Call]:
     rng = generator(0, "contract/membership")
     present = rng.random((2 * _TRIALS, _VALUES)) < 0.5
     attackers = np.arange(2 * _TRIALS) % 2 == 0
     for population in (_ITEMS, 0):
-        shape = (2 * _TRIALS, _VALUES, 2)
-        features = rng.normal(size=shape) + present[:, :, None]
+        features = rng.normal(size=(2 * _TRIALS, _VALUES, 2)) + present[:, :, None]
         strangers = rng.normal(size=(2 * _TRIALS, population)) - 2.0
         signals = roles.Signals(features, features[:, :, 0] - 2.0, strangers)
         inputs = (signals.of(~attackers), signals.of(attackers), present[attackers])
@@ -163,12 +148,12 @@ def _membership(attack: roles.MembershipInference, _: Sequence[View]) -> Iterato
         yield Call(words, inputs, attack.score, (_TRIALS, _VALUES))
 
 
-def _distinguishing(attack: roles.Distinguisher, views: Sequence[View]) -> Iterator[Call]:
+def _distinguishing(attack: roles.Distinguisher, views: Sequence[releases.View]) -> Iterator[Call]:
     for label, view, fewer in _views(attack, views):
         yield Call(f"score of {label}", view, attack.score, (None,), infinite=True, fewer=fewer)
 
 
-def _learned(attack: roles.LearnedDistinguisher, views: Sequence[View]) -> Iterator[Call]:
+def _learned(attack: roles.LearnedDistinguisher, views: Sequence[releases.View]) -> Iterator[Call]:
     for label, view, fewer in _views(attack, views, _FITTED):
         yield Call(f"features of {label}", view, attack.features, (None, None), fewer=fewer)
         read = np.asarray(attack.features(*view))
@@ -180,17 +165,17 @@ def _learned(attack: roles.LearnedDistinguisher, views: Sequence[View]) -> Itera
         yield Call("fit and score", (read, read + noise), scored, (len(read),), infinite=True)
 
 
-def _list_inference(attack: roles.ListInference, _: Sequence[View]) -> Iterator[Call]:
+def _list_inference(attack: roles.ListInference, _: Sequence[releases.View]) -> Iterator[Call]:
     rng = generator(0, "contract/inference")
     inputs = (rng.normal(size=(_TRIALS, _VALUES)), np.full(_VALUES, 1 / _VALUES))
     yield Call("infer", inputs, attack.infer, (_TRIALS,), 0, _VALUES - 1)
 
 
-def _inference(attack: roles.Inference, _: Sequence[View]) -> Iterator[Call]:
+def _inference(attack: roles.Inference, _: Sequence[releases.View]) -> Iterator[Call]:
     rng = generator(0, "contract/inference")
     frequency = np.full(_VALUES, 1 / _VALUES)
     terms = np.sort(rng.normal(size=(1, _ITEMS, _VALUES)), axis=2)
-    side = SideInformation(
+    side = releases.SideInformation(
         ratings=10,
         known=rng.normal(30, 3, (1, _ITEMS)),
         terms=terms,
@@ -201,23 +186,29 @@ def _inference(attack: roles.Inference, _: Sequence[View]) -> Iterator[Call]:
     )
     items = _listed(_TRIALS, "inference").items[:, : 1 if attack.shown == "one" else _LENGTH]
     values = rng.normal(3, 0.5, items.shape).astype(np.float32)
-    release = Predictions(items, values) if attack.shown == "one" else TopList(items, values)
+    release = (
+        releases.Predictions(items, values)
+        if attack.shown == "one"
+        else releases.TopList(items, values)
+    )
     yield Call("infer", (release, side, 0.5), attack.infer, (_TRIALS,), -1, _VALUES - 1)
 
 
-def _list_reconstruction(attack: roles.ListReconstruction, _: Sequence[View]) -> Iterator[Call]:
-    users = np.arange(_USERS, dtype=np.int32)
-    inputs = (_factors(_TRIALS), _ratings(), users, _LENGTH)
-    yield Call("lists", inputs, attack.lists, (_TRIALS, _USERS, _LENGTH), -1, _ITEMS - 1)
-
-
-def _reconstruction(attack: roles.RatingReconstruction, _: Sequence[View]) -> Iterator[Call]:
-    users = np.arange(_USERS, dtype=np.int32)
-    inputs = (_factors(_TRIALS), _ratings(), users, (users + 1) % _ITEMS)
+def _reconstruction(
+    attack: roles.RatingReconstruction | roles.ListReconstruction, _: Sequence[releases.View]
+) -> Iterator[Call]:
+    users, given = np.arange(_USERS, dtype=np.int32), (_factors(_TRIALS), _ratings())
+    if isinstance(attack, roles.ListReconstruction):
+        shape = (_TRIALS, _USERS, _LENGTH)
+        yield Call("lists", (*given, users, _LENGTH), attack.lists, shape, -1, _ITEMS - 1)
+        return
+    inputs = (*given, users, (users + 1) % _ITEMS)
     yield Call("reconstruct", inputs, attack.reconstruct, (_TRIALS, _USERS))
 
 
-def _submissions(attack: roles.SubmissionReconstruction, _: Sequence[View]) -> Iterator[Call]:
+def _submissions(
+    attack: roles.SubmissionReconstruction, _: Sequence[releases.View]
+) -> Iterator[Call]:
     rng = generator(0, "contract/submissions")
     ratings = _ratings()
     shared = ratings.value.astype(np.float64)
@@ -233,12 +224,11 @@ def _submissions(attack: roles.SubmissionReconstruction, _: Sequence[View]) -> I
         factors=rng.normal(size=(_ROUNDS, _ITEMS, _D)).astype(np.float32),
         learning=Learning(rate=0.05, decay=0.1, offset=3.0, start=0.0, spread=1.0),
     )
-    public = ratings.only(~np.isnan(shared))
-    inputs = (seen, _factors(1), public)
+    inputs = (seen, _factors(1), ratings.only(~np.isnan(shared)))
     yield Call("read", inputs, attack.read, (2, int(seen.kept.sum())))
 
 
-def _sybil(attack: roles.SybilAttack, _: Sequence[View]) -> Iterator[Call]:
+def _sybil(attack: roles.SybilAttack, _: Sequence[releases.View]) -> Iterator[Call]:
     lists = _listed(_TRIALS).items
     yield Call("outcomes", (lists, 3), attack.outcomes, (_TRIALS,), 0, 10**6)
     seen = attack.outcomes(lists, 3)
@@ -249,12 +239,12 @@ def _sybil(attack: roles.SybilAttack, _: Sequence[View]) -> Iterator[Call]:
     yield Call("guess", inputs, attack.guess, (3,), 0, _VALUES - 1)
 
 
-def _passive(attack: roles.PassiveAttack, _: Sequence[View]) -> Iterator[Call]:
+def _passive(attack: roles.PassiveAttack, _: Sequence[releases.View]) -> Iterator[Call]:
     inputs = (_listed(_TRIALS, "before"), _listed(_TRIALS, "after"), 3)
     yield Call("scores", inputs, attack.scores, (_TRIALS + 1,), 0, 10**6)
 
 
-def _test(attack: roles.SubmissionTest, _: Sequence[View]) -> Iterator[Call]:
+def _test(attack: roles.SubmissionTest, _: Sequence[releases.View]) -> Iterator[Call]:
     rng = generator(0, "contract/test")
     users = np.repeat(np.arange(_USERS, dtype=np.int32), 2)
     items = np.tile(np.arange(_ITEMS, dtype=np.int32), 2)[: len(users)]
@@ -285,14 +275,16 @@ def _test(attack: roles.SubmissionTest, _: Sequence[View]) -> Iterator[Call]:
     yield Call("verdicts", (pairs, *rounds), scores, (len(users),))
 
 
-_CALLS: tuple[tuple[type[roles.Attack], Callable[[Any, Sequence[View]], Iterator[Call]]], ...] = (
+_CALLS: tuple[
+    tuple[type[roles.Attack], Callable[[Any, Sequence[releases.View]], Iterator[Call]]], ...
+] = (
     (roles.MembershipInference, _membership),
     (roles.Distinguisher, _distinguishing),
     (roles.LearnedDistinguisher, _learned),
     (roles.Inference, _inference),
     (roles.ListInference, _list_inference),
     (roles.RatingReconstruction, _reconstruction),
-    (roles.ListReconstruction, _list_reconstruction),
+    (roles.ListReconstruction, _reconstruction),
     (roles.SubmissionReconstruction, _submissions),
     (roles.SubmissionTest, _test),
     (roles.SybilAttack, _sybil),
@@ -302,7 +294,7 @@ _CALLS: tuple[tuple[type[roles.Attack], Callable[[Any, Sequence[View]], Iterator
 
 def _views(
     attack: roles.Distinguisher | roles.LearnedDistinguisher,
-    given: Sequence[View],
+    given: Sequence[releases.View],
     trials: int = _TRIALS,
 ) -> Iterator[tuple[str, tuple[Any, Any], tuple[Any, Any] | None]]:
     """Yield what it is of, a view, and that of its first trials, for all types that are read."""
@@ -321,36 +313,36 @@ def _views(
             yield label, (view[0], view[1]), None
 
 
-def _predictions(trials: int) -> Predictions:
+def _predictions(trials: int) -> releases.Predictions:
     items = np.tile(np.arange(_LENGTH, dtype=np.int32), (trials, 1))
-    return Predictions(items, (_drawn("values", trials, _LENGTH) / 8).astype(np.float32))
+    return releases.Predictions(items, (_drawn("values", trials, _LENGTH) / 8).astype(np.float32))
 
 
-def _steps(trials: int) -> tuple[NoisedSteps, StepsPair]:
+def _steps(trials: int) -> tuple[releases.NoisedSteps, releases.StepsPair]:
     shown, absent = (_drawn(name, trials, _D) for name in ("shown", "absent"))
-    pair = StepsPair(absent, absent + 1.0, np.ones(_D), gaussian=False, grid=2.0**-10)
-    return NoisedSteps(shown), pair
+    pair = releases.StepsPair(absent, absent + 1.0, np.ones(_D), gaussian=False, grid=2.0**-10)
+    return releases.NoisedSteps(shown), pair
 
 
-def _target() -> TargetUser:
+def _target() -> releases.TargetUser:
     items, values = np.array([1, 4, 7], np.int32), np.array([5, 1, 3], np.float32)
-    return TargetUser(0, Profile(items[:2], values[:2]), Profile(items, values))
+    return releases.TargetUser(0, Profile(items[:2], values[:2]), Profile(items, values))
 
 
-def _rows(trials: int) -> SimilarityRows:
+def _rows(trials: int) -> releases.SimilarityRows:
     items = np.array([1, 4, 7], np.int32)
     rows = _drawn("rows", trials, 3 * _ITEMS).reshape(trials, 3, _ITEMS).astype(np.float32)
-    return SimilarityRows(items, rows, np.full(_ITEMS, 3, np.float32))
+    return releases.SimilarityRows(items, rows, np.full(_ITEMS, 3, np.float32))
 
 
-def _factors(trials: int) -> ItemFactors:
+def _factors(trials: int) -> releases.ItemFactors:
     factors = _drawn("factors", trials, _ITEMS * (_D + 1)).reshape(trials, _ITEMS, _D + 1)
-    return ItemFactors(factors.astype(np.float32), 3.0)
+    return releases.ItemFactors(factors.astype(np.float32), 3.0)
 
 
-def _listed(trials: int, purpose: str = "lists") -> ItemList:
+def _listed(trials: int, purpose: str = "lists") -> releases.ItemList:
     order = np.argsort(_drawn(purpose, trials, _ITEMS), axis=1)
-    return ItemList(order[:, :_LENGTH].astype(np.int32))
+    return releases.ItemList(order[:, :_LENGTH].astype(np.int32))
 
 
 def _ratings() -> Ratings:
@@ -362,8 +354,7 @@ def _ratings() -> Ratings:
 
 def _drawn(purpose: str, trials: int, count: int) -> NDArray[np.float64]:
     """Return normal numbers `(trials, count)`; those of the first trials are always the same."""
-    rows = generator(0, f"contract/{purpose}").normal(size=(_FITTED, count))
-    return np.array(rows[:trials])
+    return np.array(generator(0, f"contract/{purpose}").normal(size=(_FITTED, count))[:trials])
 
 
 @dataclass(frozen=True)
@@ -376,17 +367,20 @@ class _Law:
         return np.asarray(np.log(self.weights / self.weights.sum())[items].sum(1))
 
 
-_LAPLACE = LaplacePair(np.zeros(_LENGTH), np.ones(_LENGTH), 1.0, 2.0**-10)
-_LAWS = ListPair(_Law(np.arange(1.0, _ITEMS + 1)), _Law(np.arange(_ITEMS + 1.0, 1, -1)))
+_LAPLACE = releases.LaplacePair(np.zeros(_LENGTH), np.ones(_LENGTH), 1.0, 2.0**-10)
+_LAWS = releases.ListPair(_Law(np.arange(1.0, _ITEMS + 1)), _Law(np.arange(_ITEMS + 1.0, 1, -1)))
 _VIEWS: dict[tuple[type, type], Callable[[int], tuple[Any, Any]]] = {
-    (Predictions, LaplacePair): lambda trials: (_predictions(trials), _LAPLACE),
-    (Predictions, TargetUser): lambda trials: (_predictions(trials), _target()),
-    (NoisedSteps, StepsPair): _steps,
-    (ItemList, ItemInDoubt): lambda trials: (_listed(trials), ItemInDoubt(3)),
-    (ItemList, ListPair): lambda trials: (_listed(trials), _LAWS),
-    (ItemList, TargetUser): lambda trials: (_listed(trials), _target()),
-    (ItemFactors, TargetUser): lambda trials: (_factors(trials), _target()),
-    (SimilarityRows, TargetUser): lambda trials: (_rows(trials), _target()),
+    (releases.Predictions, releases.LaplacePair): lambda trials: (_predictions(trials), _LAPLACE),
+    (releases.Predictions, releases.TargetUser): lambda trials: (_predictions(trials), _target()),
+    (releases.NoisedSteps, releases.StepsPair): _steps,
+    (releases.ItemList, releases.ItemInDoubt): lambda trials: (
+        _listed(trials),
+        releases.ItemInDoubt(3),
+    ),
+    (releases.ItemList, releases.ListPair): lambda trials: (_listed(trials), _LAWS),
+    (releases.ItemList, releases.TargetUser): lambda trials: (_listed(trials), _target()),
+    (releases.ItemFactors, releases.TargetUser): lambda trials: (_factors(trials), _target()),
+    (releases.SimilarityRows, releases.TargetUser): lambda trials: (_rows(trials), _target()),
 }
 
 

@@ -32,15 +32,8 @@ from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Pool, Workers
 from dpaudit.recommenders.base import Recommender, taken_by
 from dpaudit.recommenders.saving import Saves, digest_of_folder
+from dpaudit.testing import defenses
 from dpaudit.testing.attacks import ContractError, calls_of
-from dpaudit.testing.defenses import (
-    accepted_data,
-    check_claim,
-    check_lists,
-    check_observers,
-    check_trainings,
-    variants_of,
-)
 from dpaudit.testing.parameters import check_parameters, refuses, require
 
 _YEAR, _PLACE = re.compile(r"\b(19|20)\d\d\b"), re.compile(r"arXiv:|doi:|eq|Theorem|Definition|§")
@@ -136,12 +129,12 @@ def check_defense(defense: Defense, ratings: Ratings) -> None:
     """
     check_plugin(type(defense))
     check_parameters(type(defense))
-    check_claim(defense)
-    check_observers(defense)
+    defenses.check_claim(defense)
+    defenses.check_observers(defense)
     if isinstance(defense, OnDemandDefense):
-        check_lists(defense, ratings)
+        defenses.check_lists(defense, ratings)
     if isinstance(defense, TrainedDefense):
-        check_trainings(defense, ratings)
+        defenses.check_trainings(defense, ratings)
 
 
 def check_variants(kind: type[Defense], ratings: Ratings | None = None) -> None:
@@ -154,8 +147,8 @@ def check_variants(kind: type[Defense], ratings: Ratings | None = None) -> None:
     Raises:
         AssertionError: the defense violates the contract, or has no variant.
     """
-    for defense in variants_of(kind):
-        check_defense(defense, accepted_data(defense) if ratings is None else ratings)
+    for defense in defenses.variants_of(kind):
+        check_defense(defense, defenses.accepted_data(defense) if ratings is None else ratings)
 
 
 def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) -> None:
@@ -189,7 +182,11 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     require(bool(np.isfinite(scores).all()), kind, "a score of a known user and item is no number")
     require(lists.shape == (n, k) and lists.dtype == np.int32, kind, "lists are not (n, k) int32")
     for row in lists.tolist():
-        _check_list(kind, row, m)
+        listed = [item for item in row if item != -1]
+        require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
+        padded = row == listed + [-1] * (len(row) - len(listed))
+        require(padded, kind, "a list is not padded at its end")
+        require(all(0 <= item < m for item in listed), kind, "a list holds an unknown item")
     again = shown(every, 1)
     same = again[0].tobytes() == scores.tobytes() and again[1].tobytes() == lists.tobytes()
     require(same, kind, "a seed gives different models")
@@ -199,14 +196,6 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     known = np.isin(users, np.flatnonzero(ratings.by_user.start[1:] > ratings.by_user.start[:-1]))
     known &= (users != 1) & (items != 1)
     require(bool(np.isfinite(fewer[known]).all()), kind, "an absent user or item spoils a score")
-
-
-def _check_list(kind: type[Plugin], row: list[int], items: int) -> None:
-    listed = [item for item in row if item != -1]
-    padding = [-1] * (len(row) - len(listed))
-    require(len(set(listed)) == len(listed), kind, "a list holds an item twice")
-    require(row == listed + padding, kind, "a list is not padded at its end")
-    require(all(0 <= item < items for item in listed), kind, "a list holds an unknown item")
 
 
 def check_saves(fitted: Saves) -> None:

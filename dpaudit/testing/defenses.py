@@ -17,30 +17,14 @@ from scipy import special
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
 from dpaudit.audits.trained.pairs import DataPair, target_pair
+from dpaudit.core import releases
 from dpaudit.core.claim import Adjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError, DpauditError, NoModelError
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import (
-    NoisedSteps,
-    Observer,
-    PreparedPair,
-    SeesItems,
-    SeesTop,
-    StepsPair,
-    TargetUser,
-)
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
-from dpaudit.defenses.base import (
-    Defense,
-    FederatedDefense,
-    ListDefense,
-    OnDemandDefense,
-    PredictionDefense,
-    SubmittingDefense,
-    TrainedDefense,
-)
+from dpaudit.defenses import base as roles
 from dpaudit.defenses.precision import grids
 from dpaudit.testing.attacks import bits_of
 from dpaudit.testing.parameters import kinds_of, refuses, require, words_of
@@ -51,7 +35,7 @@ _RELEASED, _TRAINED = 400, 35
 _VISIBLE = 0.05
 
 
-def variants_of(kind: type[Defense]) -> Iterator[Defense]:
+def variants_of(kind: type[roles.Defense]) -> Iterator[roles.Defense]:
     """Yield the defense in each variant and for each `adjacency` that it has, as it is `quick`.
 
     Raises:
@@ -88,7 +72,7 @@ def accepted_data(defense: Any, n_users: int = 9, n_items: int = 7) -> Ratings:
         AssertionError: it accepts neither ratings nor purchases.
     """
     rng = np.random.default_rng(0)
-    if isinstance(defense, OnDemandDefense):
+    if isinstance(defense, roles.OnDemandDefense):
         n_users, n_items = 30, max(60, 35 + defense.top_k)
         counts = rng.integers(20, 35, n_users)
         rated = rng.random((n_users, n_items)).argsort(1).argsort(1) < counts[:, None]
@@ -120,7 +104,7 @@ def accepted_data(defense: Any, n_users: int = 9, n_items: int = 7) -> Ratings:
     raise AssertionError(f"{defense.name}: accepts neither ratings on 1..5 nor purchases")
 
 
-def check_claim(defense: Defense) -> None:
+def check_claim(defense: roles.Defense) -> None:
     """Check what a defense claims for each ε, of whom, and that a private one refuses ε = ∞.
 
     A published claim has the ε of the parameter, a corrected one a share of it.
@@ -152,16 +136,16 @@ def check_claim(defense: Defense) -> None:
     require(adjacency == claim.adjacency, kind, "claims something for other neighbours")
 
 
-def check_observers(defense: Defense) -> None:
+def check_observers(defense: roles.Defense) -> None:
     """Check that there are observers, with words."""
     observers = defense.observers()
     require(observers, type(defense), "has no observers")
     for name, observer in observers.items():
-        require(isinstance(observer, Observer), type(defense), f"observer {name} is none")
+        require(isinstance(observer, releases.Observer), type(defense), f"observer {name} is none")
         require(len(observer.words) > 3, type(defense), f"observer {name} needs words")
 
 
-def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
+def check_lists(defense: roles.OnDemandDefense, ratings: Ratings) -> None:
     """Check that lists depend only on the seed and the trial's index, without repeated items."""
     kind, model = type(defense), defense.prepare(ratings)
     able = np.flatnonzero(np.diff(ratings.by_user.start) >= defense.min_ratings)
@@ -177,10 +161,10 @@ def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
     unlike = all(len(set(row)) == defense.top_k for row in lists.tolist())
     require(unlike, kind, "a list holds an item twice")
     require(np.isin(lists, exact.candidates).all(), kind, "a rated item is listed")
-    if isinstance(defense, ListDefense):
+    if isinstance(defense, roles.ListDefense):
         _check_law(defense, profile.items, exact)
     forms = [defense]
-    if isinstance(defense, PredictionDefense):
+    if isinstance(defense, roles.PredictionDefense):
         _check_predictions(defense, ratings, exact)
         forms += [defense.serving(least) for least in (1, 3)]
     for scale in (ratings.scale, *(() if ratings.scale.width == 0 else (Scale(0, 100, 0.5),))):
@@ -189,7 +173,7 @@ def check_lists(defense: OnDemandDefense, ratings: Ratings) -> None:
 
 
 def _check_streams(
-    defense: Defense,
+    defense: roles.Defense,
     what: str,
     shown: Callable[[Streams], NDArray[Any]],
     count: int,
@@ -215,7 +199,7 @@ def _check_streams(
     drawn = different >= (least or count)
     if defense.claim() is None:
         # A training may draw where it begins.
-        drawn = different == 1 or (isinstance(defense, TrainedDefense) and drawn)
+        drawn = different == 1 or (isinstance(defense, roles.TrainedDefense) and drawn)
     for seed, purpose in ((2, "contract"), (1, "other")):
         other = shown(Streams.first(seed, purpose, count))
         drawn &= (other.tobytes() != whole.tobytes()) == (different > 1)
@@ -232,12 +216,16 @@ def _check_streams(
     return whole
 
 
-def _check_predictions(defense: PredictionDefense, ratings: Ratings, exact: Any) -> None:
+def _check_predictions(defense: roles.PredictionDefense, ratings: Ratings, exact: Any) -> None:
     """Check what is shown with its values, and that its noise grows as ε falls."""
     kind, items = type(defense), np.arange(ratings.n_items, dtype=np.int32)
 
     def shown(streams: Streams, top: bool) -> NDArray[np.float32]:
-        request = SeesTop(defense.top_k) if top else SeesItems(np.tile(items, (len(streams), 1)))
+        request = (
+            releases.SeesTop(defense.top_k)
+            if top
+            else releases.SeesItems(np.tile(items, (len(streams), 1)))
+        )
         release = defense.release(exact, streams, request)
         return np.concatenate([release.values, release.items.astype(np.float32)], axis=1)
 
@@ -252,7 +240,7 @@ def _check_predictions(defense: PredictionDefense, ratings: Ratings, exact: Any)
     require(right, kind, "the noise is not in proportion to 1/ε")
 
 
-def _check_law(defense: ListDefense, rated: NDArray[np.int32], exact: Any) -> None:
+def _check_law(defense: roles.ListDefense, rated: NDArray[np.int32], exact: Any) -> None:
     """Check that lists that are drawn are possible, and others not."""
     kind, law = type(defense), defense.law(exact)
     shown = defense.release_list(exact, Streams.first(1, "contract", 2000)).items
@@ -269,7 +257,7 @@ def _check_law(defense: ListDefense, rated: NDArray[np.int32], exact: Any) -> No
     _check_draws(defense, exact)
 
 
-def _check_draws(defense: ListDefense, exact: Any) -> None:
+def _check_draws(defense: roles.ListDefense, exact: Any) -> None:
     """Check that lists are drawn as often as their law says, at ε and at multiples of it.
 
     Any two laws p and q have `E_p[q / (p + q)] = E_q[p / (p + q)]`, the sum of `pq / (p + q)`.
@@ -292,7 +280,7 @@ def _check_draws(defense: ListDefense, exact: Any) -> None:
         require(apart <= 5.1 * error + 1e-9, type(defense), words)
 
 
-def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
+def check_pairs(defense: roles.OnDemandDefense, scale: Scale) -> None:
     """Check that constructed pairs are neighbours under the claim, in which what is shown differs.
 
     Args:
@@ -309,7 +297,7 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
         require(len(summary) > 20, kind, f"does not describe the pair {name}")
         case: Any = defense.pair(name, scale)  # type: ignore[attr-defined]
         require(case.summary == summary, kind, f"describes the pair {name} in two ways")
-        if isinstance(defense, ListDefense):
+        if isinstance(defense, roles.ListDefense):
             old, new = case.before, case.after
             same = np.array_equal(old.candidates, new.candidates)
             require(same, kind, f"the pair {name} changes what can be shown")
@@ -343,7 +331,7 @@ def check_pairs(defense: OnDemandDefense, scale: Scale) -> None:
     require(max(changes) > _VISIBLE, kind, f"no pair changes what is shown by {_VISIBLE}")
 
 
-def check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+def check_trainings(defense: roles.TrainedDefense[Any], ratings: Ratings) -> None:
     """Check that models depend only on the seed and the trial's index, for any blocks, threads.
 
     Also checked: what models of subsets are, what counts as public, data without ratings, what
@@ -361,12 +349,12 @@ def check_trainings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
     _check_views(defense, ratings)
     if defense.variant == "corrected":
         check_extremes(defense, ratings)
-    if isinstance(defense, FederatedDefense | SubmittingDefense):
+    if isinstance(defense, roles.FederatedDefense | roles.SubmittingDefense):
         _check_submissions(defense, prepared, ratings.n_users)
 
 
 def _trained(
-    defense: TrainedDefense[Any], prepared: Any, streams: Streams, ratings: Ratings
+    defense: roles.TrainedDefense[Any], prepared: Any, streams: Streams, ratings: Ratings
 ) -> NDArray[np.float32]:
     """Return predictions and all numbers that are published of two items, a row for each trial."""
     kind, trials = type(defense), len(streams)
@@ -388,7 +376,7 @@ def _trained(
     return numbers
 
 
-def _check_subsets(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+def _check_subsets(defense: roles.TrainedDefense[Any], ratings: Ratings) -> None:
     kept = np.random.default_rng(0).random((3, len(ratings))) < 0.8
     users, items = ratings.user[:5], ratings.item[:5]
     streams = Streams.first(1, "contract", len(kept))
@@ -399,7 +387,7 @@ def _check_subsets(defense: TrainedDefense[Any], ratings: Ratings) -> None:
         require(same, type(defense), "a model of a subset is not that of the subset alone")
 
 
-def _check_no_ratings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+def _check_no_ratings(defense: roles.TrainedDefense[Any], ratings: Ratings) -> None:
     """Check that data without ratings are refused by words, or learned from like others."""
     none = np.empty(0, np.int32)
     empty = Ratings.build(none, none, none.astype(np.float32), 2, 2, ratings.scale)
@@ -412,8 +400,8 @@ def _check_no_ratings(defense: TrainedDefense[Any], ratings: Ratings) -> None:
 
 
 def neighbours(
-    defense: TrainedDefense[Any], ratings: Ratings, observer: str | None = None
-) -> tuple[DataPair, TargetUser]:
+    defense: roles.TrainedDefense[Any], ratings: Ratings, observer: str | None = None
+) -> tuple[DataPair, releases.TargetUser]:
     """Return data sets that are neighbours under the claim, and the user in whom they differ.
 
     Args:
@@ -433,7 +421,7 @@ def neighbours(
     return target_pair(ratings, adjacency, defense.least_ratings(), targets)
 
 
-def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+def _check_views(defense: roles.TrainedDefense[Any], ratings: Ratings) -> None:
     """Check what observers see of two neighbouring data sets, unless they refuse by words."""
     kind, refused = type(defense), []
     for name, observer in defense.observers().items():
@@ -446,7 +434,7 @@ def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
             rated = ratings.profile(target.observer).items
             unrated = np.setdiff1d(np.arange(ratings.n_items), rated).astype(np.int32)
             items = target.items.astype(np.int32)
-            seen = PreparedPair(before, after, items, target, unrated, top_k=2)
+            seen = releases.PreparedPair(before, after, items, target, unrated, top_k=2)
             streams = Streams.first(1, name, 16)
             once, again = (list(observer.views(seen, after, streams)) for _ in range(2))
         except (ConfigError, DataError) as error:
@@ -457,7 +445,10 @@ def _check_views(defense: TrainedDefense[Any], ratings: Ratings) -> None:
                 words = f"observer {name} shows {type(part).__name__}, not {wanted.__name__}"
                 require(isinstance(part, wanted), kind, words)
         require(bits_of(once) == bits_of(again), kind, f"a seed shows {name} different views")
-        if defense.claim() is not None and observer.shows == (NoisedSteps, StepsPair):
+        if defense.claim() is not None and observer.shows == (
+            releases.NoisedSteps,
+            releases.StepsPair,
+        ):
             _check_grid(kind, name, once)
     count = len(defense.observers())
     require(len(refused) < count, kind, f"no observer can be run: {'; '.join(refused)}")
@@ -483,7 +474,7 @@ def _check_grid(kind: type[Plugin], name: str, views: list[Any]) -> None:
     require(impossible < 0.01 * count, kind, f"the bits of what {name} sees tell D and D' apart")
 
 
-def check_extremes(defense: TrainedDefense[Any], ratings: Ratings) -> None:
+def check_extremes(defense: roles.TrainedDefense[Any], ratings: Ratings) -> None:
     """Train on D and D' with each number at either end of its range: nothing ends in an error.
 
     Whether it does would depend on the data, which no claim covers. Settings that are refused for
@@ -515,7 +506,7 @@ def _check_submissions(defense: Any, prepared: Any, n_users: int) -> None:
     """Check that what users submit in a training depends only on the trial."""
     kind, trial = type(defense), Streams.first(1, "contract", 1)
     observed = np.arange(n_users) < 3
-    if isinstance(defense, SubmittingDefense):
+    if isinstance(defense, roles.SubmittingDefense):
         try:
             defense.check_submissions()
         except ConfigError:
@@ -532,7 +523,7 @@ def _check_submissions(defense: Any, prepared: Any, n_users: int) -> None:
     require(same, kind, "a trial gives different submissions")
 
 
-def check_independence(defense: Defense, ratings: Ratings) -> None:
+def check_independence(defense: roles.Defense, ratings: Ratings) -> None:
     """Check that what is drawn in different trials, and for D and D', is not correlated.
 
     This trains 6000 models, or draws 80 000 lists. It errs at a rate of 1e-6.
@@ -544,9 +535,9 @@ def check_independence(defense: Defense, ratings: Ratings) -> None:
     Raises:
         AssertionError: the numbers are correlated.
     """
-    kind, count = type(defense), 3000 if isinstance(defense, TrainedDefense) else 40_000
+    kind, count = type(defense), 3000 if isinstance(defense, roles.TrainedDefense) else 40_000
     purposes = [Streams.first(7, name, count) for name in ("game/absent", "game/present")]
-    if isinstance(defense, TrainedDefense):
+    if isinstance(defense, roles.TrainedDefense):
         pair, _ = neighbours(defense, ratings)
         prepared = [defense.prepare(data, pair.public) for data in (pair.before, pair.after)]
         rows = [
@@ -556,13 +547,13 @@ def check_independence(defense: Defense, ratings: Ratings) -> None:
         column = int(rows[0].std(0).argmax())
         _check_correlations(kind, *(row[:, column] for row in rows))
         return
-    if not isinstance(defense, OnDemandDefense):
+    if not isinstance(defense, roles.OnDemandDefense):
         raise TypeError(f"{kind.name} is neither trained nor on demand")
     exact = defense.exact(defense.prepare(ratings), ratings.profile(3))
     lists = [defense.release_list(exact, streams).items for streams in purposes]
     _check_correlations(kind, *(shown.sum(1) for shown in lists))
-    if isinstance(defense, PredictionDefense):
-        request = SeesItems(np.full((count, 1), exact.candidates[0], np.int32))
+    if isinstance(defense, roles.PredictionDefense):
+        request = releases.SeesItems(np.full((count, 1), exact.candidates[0], np.int32))
         x, y = (defense.release(exact, streams, request).values[:, 0] for streams in purposes)
         _check_correlations(kind, x, y)
         # Rounded numbers are seldom equal, by chance.

@@ -74,7 +74,7 @@ def test_a_change_leaves_out_what_cannot_read_it(readers: dict[str, set[str]]) -
     adapter = readers["dpaudit/recommenders/lightfm.py"]
     assert not any(test.startswith(("tests/bounds/", "tests/kernels/")) for test in adapter)
     assert "tests/end_to_end/test_soundness.py" not in readers["dpaudit/cli/plan.py"]
-    assert "tests/kernels/test_noise.py" not in readers["dpaudit/attacks/membership/lira.py"]
+    assert "tests/kernels/test_noise.py" not in readers["dpaudit/attacks/membership/inference.py"]
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ KEPT, DAY = "when results are kept, which the next run computes again", "the day
 KNOWN = {
     "auditor/run.py": SHOWN,
     "auditor/shards.py": SHOWN,
-    "audits/on_demand/forecast.py": "what `plan` forecasts",
+    "audits/on_demand/games.py": "what `plan` forecasts",
     "claims/verify.py": SHOWN,
     "cli/stopping.py": "how long a signal waits for an import",
     "data/readers/binary.py": LIMIT,

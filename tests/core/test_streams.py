@@ -15,7 +15,7 @@ PACKAGE = Path(dpaudit.__file__).parent
 # user how to call the mechanism. The contract changes numpy's global state, which must not matter,
 # and adapters seed it for libraries that draw from it, as do calls of a mechanism that may.
 MADE = {
-    "audits/mechanism/blocks.py": 1,
+    "audits/mechanism/calls.py": 1,
     "audits/mechanism/one_call.py": 2,
     "recommenders/base.py": 1,
     "testing/contract.py": 1,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpaudit.attacks.reconstruction.rankings import RankingReconstruction
+from dpaudit.attacks.reconstruction import RankingReconstruction
 from dpaudit.auditor.run import run_audit
 from dpaudit.auditor.top_lists import most_popular, precision_and_recall
 from dpaudit.audits.trained.config import TrainedConfig

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.attacks.inference.linear import LinearIdeal
+from dpaudit.attacks.inference import LinearIdeal
 from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.claims.park_acharya_2011 import algebra
 from dpaudit.core.streams import generator

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import Distinguisher, MembershipInference, Readable, Signals
-from dpaudit.attacks.distinguishing.item_place import ItemPlace
-from dpaudit.attacks.inference.lists import ListIdeal
+from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace
+from dpaudit.attacks.inference import ListIdeal
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemInDoubt, ItemList, View
 from dpaudit.testing.contract import check_attack

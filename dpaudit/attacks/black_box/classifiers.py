@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box import leaves
 from dpaudit.attacks.black_box.encoding import EncodedOutputs
-from dpaudit.attacks.black_box.features import Feature, FeatureColumns, climb
+from dpaudit.attacks.black_box.features import Feature, FeatureColumns, Labels, Vector, climb
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Labels = NDArray[np.int64]
 Single = NDArray[np.float32]
 # Blocks of the rows of the design matrix, in single precision, and their labels.
-Blocks = Callable[[], Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]]
+Blocks = Callable[[], Iterator[tuple[Single, Labels]]]
 # The share of outputs above which a feature's value has its own term, and the most such terms.
 _ATOM_SHARE, _ATOMS = 0.005, 12
 # The most knots per feature of an additive model, and the approximate total number of terms.
@@ -46,7 +43,6 @@ class OddsModel(Protocol):
 
     def log_odds(self, table: EncodedOutputs) -> Vector:
         """Return one finite number per row, equal for equal rows."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -237,7 +233,7 @@ def fit_logistic(blocks: Blocks, width: int, penalties: Sequence[float]) -> list
     return solutions
 
 
-def _derivatives(blocks: Blocks, at: Vector) -> tuple[float, Vector, Matrix, int]:
+def _derivatives(blocks: Blocks, at: Vector) -> tuple[float, Vector, Vector, int]:
     """Return the loss, the gradient of its negative, the Hessian and the number of rows."""
     from scipy.special import expit
 
@@ -270,8 +266,7 @@ class Trees:
 
     def log_odds(self, table: EncodedOutputs) -> Vector:
         """Return the sum over all trees for each row."""
-        total: Vector = self.trees.decision_function(_stacked(table, self.atoms, self.features))
-        return total
+        return self.trees.decision_function(_stacked(table, self.atoms, self.features))
 
 
 def _stacked(table: EncodedOutputs, atoms: Vector, features: Sequence[Feature]) -> Vector:
@@ -344,8 +339,7 @@ def fit_frequencies(sample: LabelledOutputs, smooth: OddsModel, prior: float) ->
     absent = np.bincount(codes, 1 - sample.labels, len(keys))
     odds = np.exp(smooth.log_odds(sample.table.take(first)).clip(-30, 30))
     of_absent = prior / (1 + odds)
-    known = np.log((present + of_absent * odds) / (absent + of_absent))
-    return Frequencies(keys, known, smooth)
+    return Frequencies(keys, np.log((present + of_absent * odds) / (absent + of_absent)), smooth)
 
 
 def fewer_than(sample: LabelledOutputs, share: float) -> bool:

@@ -152,8 +152,8 @@ class Encoding:
         """Encode outputs that are arrays of numbers of one shape."""
         n = len(array)
         flat = array.reshape(n, -1)
-        code = self.forms.get(leaves.array_form(array.dtype, array.shape[1:]), -1)
-        table = self._empty(np.full(n, code), np.full(n, flat.shape[1]))
+        form = leaves.array_form(array.dtype, array.shape[1:])
+        table = self._empty(np.full(n, self.forms.get(form, -1)), np.full(n, flat.shape[1]))
         kept = flat[:, : self.width]
         kind = kept.dtype.kind
         columns = slice(0, kept.shape[1])
@@ -167,9 +167,7 @@ class Encoding:
             for j in range(kept.shape[1]):
                 table.number[:, j] = leaves.distances(whole[:, j], self.bases[j])
         if self.texts:
-            table.skeleton[:] = self.skeletons.get(
-                f"{leaves.array_form(array.dtype, array.shape[1:])}|", -1
-            )
+            table.skeleton[:] = self.skeletons.get(f"{form}|", -1)
         return table
 
     def _objects(self, outputs: list[Any]) -> EncodedOutputs:

@@ -160,8 +160,7 @@ def smooth_features(columns: FeatureColumns, labels: Labels) -> list[Feature]:
     features = _most_different(columns, labels, [Feature("value", j) for j in range(width)])
     features += [Feature(name) for name in ("count", "form", "skeleton", "length")]
     if width > 1:
-        steps = [Feature("step", j) for j in range(width - 1)]
-        features += _most_different(columns, labels, steps)
+        features += _most_different(columns, labels, [Feature("step", j) for j in range(width - 1)])
         features += [Feature("atom", a) for a in range(len(columns.atoms))]
         features += [Feature(name) for name in ("equal", "least", "largest", "total")]
     return [feature for feature in features if _varies(columns.column(feature))]

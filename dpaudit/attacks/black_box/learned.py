@@ -8,7 +8,7 @@ same holds of the choice of its model by held-out outputs: a bad one costs power
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box.classifiers import (
     Fitter,
     LabelledOutputs,
-    Labels,
     OddsModel,
     Term,
-    Vector,
     fewer_than,
     fit_additive,
     fit_frequencies,
@@ -32,17 +30,16 @@ from dpaudit.attacks.black_box.classifiers import (
 from dpaudit.attacks.black_box.encoding import EncodedOutputs, Encoding, Outputs
 from dpaudit.attacks.black_box.features import (
     Feature,
+    Labels,
+    Vector,
     common_values,
     fine_features,
     smooth_features,
 )
-from dpaudit.attacks.black_box.prospects import Prospect, prospect
-from dpaudit.attacks.black_box.rare import Rare, fit_rare
+from dpaudit.attacks.black_box.prospects import Prospect, Rare, fit_rare, prospect
 from dpaudit.bounds.frequentist.event_choice import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
-
-__all__ = ["LearnedScore", "Outputs"]
 
 # The family, the name and the fit of a model, and the function that fits it to other outputs.
 _Model = tuple[str, str, OddsModel, Fitter]
@@ -103,7 +100,7 @@ class LearnedScore:
         70 % of the outputs. The other 30 % forecast the certified ε of each model's best event. Of
         the models with nearly the largest forecast, the one with the least log-loss is chosen, with
         the largest penalty of its kind that is not clearly worse. It is refitted to all outputs.
-        Rare events are found beside it; see `rare`.
+        Rare events are found beside it; see `prospects`.
 
         Args:
             absent: outputs of data set D: an array `(n, ...)` of numbers, or n objects of any form.
@@ -132,11 +129,9 @@ class LearnedScore:
         with threadpool_limits(1):
             train, held_out = _split(encoding, (absent, present), rng)
             if quick:
-                both = joined_samples(train, held_out)
-                return cls(encoding, fit_quick(both), "additive")
+                return cls(encoding, _quick(_joined(train, held_out)), "additive")
             trials = len(train.labels) + len(held_out.labels) if trials is None else trials
-            chosen = choose(train, held_out, seed, trials)
-            return cls(encoding, chosen.model, chosen.name, chosen.side, chosen.rare)
+            return cls(encoding, *_chosen(train, held_out, seed, trials))
 
     def score(self, outputs: Outputs) -> Vector:
         """Return the log-odds of data set D' `(n,)`, finite and a function of each output alone.
@@ -170,7 +165,7 @@ def _split(
     """Split the encoded outputs at random: those that models are fitted to, and the others."""
     tables = [encoding.encode(outputs) for outputs in trials]
     labels = np.repeat([0, 1], [len(table) for table in tables])
-    together = stacked(*tables)
+    together = _stacked(tables)
     orders = [rng.permutation(np.flatnonzero(labels == trial)) for trial in (0, 1)]
     cuts = [int(_VALIDATION * len(order)) for order in orders]
     atoms = common_values(together)
@@ -179,13 +174,11 @@ def _split(
         chosen = rng.permutation(np.concatenate(rows))
         return LabelledOutputs(together.take(chosen), labels[chosen], atoms)
 
-    return (
-        sample([order[cut:] for order, cut in zip(orders, cuts, strict=True)]),
-        sample([order[:cut] for order, cut in zip(orders, cuts, strict=True)]),
-    )
+    fitting = sample([order[cut:] for order, cut in zip(orders, cuts, strict=True)])
+    return fitting, sample([order[:cut] for order, cut in zip(orders, cuts, strict=True)])
 
 
-def stacked(*tables: EncodedOutputs) -> EncodedOutputs:
+def _stacked(tables: Sequence[EncodedOutputs]) -> EncodedOutputs:
     """Concatenate the rows of several tables."""
     names = EncodedOutputs.__dataclass_fields__
     return EncodedOutputs(
@@ -193,41 +186,23 @@ def stacked(*tables: EncodedOutputs) -> EncodedOutputs:
     )
 
 
-def joined_samples(*samples: LabelledOutputs) -> LabelledOutputs:
-    """Concatenate several samples that have the same atoms."""
-    labels = np.concatenate([sample.labels for sample in samples])
-    return replace(samples[0], table=stacked(*(sample.table for sample in samples)), labels=labels)
+def _joined(first: LabelledOutputs, second: LabelledOutputs) -> LabelledOutputs:
+    """Concatenate two samples that have the same atoms."""
+    table = _stacked([first.table, second.table])
+    return replace(first, table=table, labels=np.concatenate([first.labels, second.labels]))
 
 
-def fit_quick(sample: LabelledOutputs) -> OddsModel:
+def _quick(sample: LabelledOutputs) -> OddsModel:
     """Fit one additive model, and frequencies if outputs repeat, without comparing models."""
-    features = smooth_features(sample.columns, sample.labels) + fine_features(
-        sample.columns, sample.labels
-    )
+    columns, labels = sample.columns, sample.labels
+    features = smooth_features(columns, labels) + fine_features(columns, labels)
     model: OddsModel = fit_additive(sample, terms_of(sample, features), [_QUICK])[0]
     return fit_frequencies(sample, model, _PRIORS[-1]) if fewer_than(sample, _DISTINCT) else model
 
 
-@dataclass(frozen=True)
-class ChosenModel:
-    """What distinguishes the outputs best.
-
-    Attributes:
-        model: the model with the best forecast on held-out outputs.
-        name: the name of the model.
-        side: the side of its most informative scores.
-        rare: rare events that are forecast to certify more; None for none.
-    """
-
-    model: OddsModel
-    name: str
-    side: Ends
-    rare: Rare | None
-
-
-def choose(
+def _chosen(
     train: LabelledOutputs, held_out: LabelledOutputs, seed: int, trials: int
-) -> ChosenModel:
+) -> tuple[OddsModel, str, Ends, Rare | None]:
     """Choose the model with the best forecast on held-out outputs, and rare events if any.
 
     Args:
@@ -235,40 +210,28 @@ def choose(
         held_out: the outputs that models are compared on; the chosen model is refitted to both.
         seed: the seed of boosted trees.
         trials: the number of outputs that the certificate will use.
+
+    Returns:
+        The model, its name, the side of its most informative scores, and the rare events.
     """
-    sample, comparison = train.thinned(_COMPARED), _Comparison(held_out, trials)
+    sample = train.thinned(_COMPARED)
     plain = smooth_features(sample.columns, sample.labels)
     features = plain + fine_features(sample.columns, sample.labels)
-    smooth = [comparison.tried(*model) for model in _smooth_models(sample, features, seed)]
+    smooth = _tried(_smooth_models(sample, features, seed), held_out, trials)
     least = _NEARLY * max(candidate.promise.epsilon for candidate in smooth)
     near = [candidate for candidate in smooth if candidate.promise.epsilon >= least]
     family = min(near, key=lambda candidate: candidate.loss).family
     best = _cautious([candidate for candidate in smooth if candidate.family == family])
     if fewer_than(train, _DISTINCT):
-        counted = _cautious([comparison.tried(*model) for model in _counting_models(train, best)])
+        counted = _cautious(_tried(_counting_models(train, best), held_out, trials))
         if counted.promise.epsilon >= least and counted.loss < best.loss:
             best = counted
-    outputs = joined_samples(train, held_out)
+    outputs = _joined(train, held_out)
     usual = fit_additive(sample, terms_of(sample, plain), [_QUICK])[0]
     rare = fit_rare(outputs, features, usual, trials)
     if rare is not None and rare.promise <= _CLEARLY * best.promise.epsilon:
         rare = None
-    return ChosenModel(best.fit(outputs), best.name, best.promise.side, rare)
-
-
-@dataclass(frozen=True)
-class _Comparison:
-    """The outputs that models are compared on, and the number that the certificate will use."""
-
-    held_out: LabelledOutputs
-    trials: int
-
-    def tried(self, family: str, name: str, model: OddsModel, fit: Fitter) -> _Tried:
-        """Return a model with its performance."""
-        scores, labels = model.log_odds(self.held_out.table), self.held_out.labels
-        promise = prospect(scores, labels, self.trials, calibrated=True)
-        losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
-        return _Tried(family, name, model, fit, promise, losses)
+    return best.fit(outputs), best.name, best.promise.side, rare
 
 
 @dataclass(frozen=True)
@@ -301,6 +264,17 @@ class _Tried:
         """Whether its mean loss exceeds another's by at most half a standard error."""
         excess = self.losses - other.losses
         return float(excess.mean()) <= 0.5 * float(excess.std()) / len(excess) ** 0.5
+
+
+def _tried(models: Iterable[_Model], held_out: LabelledOutputs, trials: int) -> list[_Tried]:
+    """Return models with their performance; `trials` outputs will certify."""
+    labels, tried = held_out.labels, []
+    for family, name, model, fit in models:
+        scores = model.log_odds(held_out.table)
+        promise = prospect(scores, labels, trials, calibrated=True)
+        losses = np.logaddexp(0, np.where(labels == 1, -scores, scores))
+        tried.append(_Tried(family, name, model, fit, promise, losses))
+    return tried
 
 
 def _cautious(family: list[_Tried]) -> _Tried:

@@ -93,7 +93,8 @@ class FloatBits(Distinguisher):
             gaussian: whether the noise is normal.
         """
         # Only the sum is rounded, not the product: single precision uses fused multiply-adds.
-        half = np.where(grid > 0, grid, _spacing(shown)) / 2
+        spacing = np.spacing(abs(shown).astype(np.float32)).astype(np.float64)
+        half = np.where(grid > 0, grid, spacing) / 2
         safe = np.where(scale > 0, scale, 1.0)
         low, high = (shown - half - exact) / safe, (shown + half - exact) / safe
         possible = self._has_float(low, high)
@@ -118,11 +119,6 @@ class FloatBits(Distinguisher):
             largest = np.exp2(self.bits) * np.exp(-least) * (1 + _SLACK)
             first = 2 * np.ceil((smallest - 1) / 2) + 1
         return np.asarray((first <= largest) | (smallest >= 2.0**53))
-
-
-def _spacing(values: Reals) -> Reals:
-    """The spacing of single-precision numbers at each value."""
-    return np.spacing(abs(values).astype(np.float32)).astype(np.float64)
 
 
 @dataclass(frozen=True)

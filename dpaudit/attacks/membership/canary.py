@@ -173,8 +173,7 @@ class NormalRatio:
         ):
             away = np.subtract(features, mean, order="C")
             logs.append(-0.5 * (np.einsum("wi,ij,wj->w", away, precision, away) + log))
-        ratio: Features = logs[1] - logs[0]
-        return ratio
+        return logs[1] - logs[0]
 
 
 def _shrunk(features: Features) -> Features:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from dpaudit.attacks import base as roles
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.config.model import Model, Table
+from dpaudit.config.model import Table, increasing
 from dpaudit.config.tables import Attack, battery
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
@@ -25,16 +24,13 @@ class Transcript(Table):
         users: the number of observed users, chosen at random; all if there are fewer.
     """
 
-    rounds: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(max_length=100)] = []
+    rounds: Annotated[
+        list[Annotated[int, Field(ge=1, le=100_000)]],
+        Field(max_length=100),
+        AfterValidator(increasing),
+    ] = []
     trials: Annotated[int, Field(ge=1, le=10_000)] = 4
     users: Annotated[int, Field(ge=2, le=100_000_000)] = 200
-
-    @field_validator("rounds")
-    @classmethod
-    def _increasing(cls, rounds: list[int]) -> list[int]:
-        if sorted(set(rounds)) != rounds:
-            raise ValueError("rounds do not increase: sort them and remove duplicates")
-        return rounds
 
     def steps(self, last: int) -> list[int]:
         """Return the rounds at which a training of `last` rounds is evaluated, `last` included.
@@ -95,27 +91,25 @@ class FederatedConfig(TrainedConfig):
         named = [attack for attack in self.attack if attack not in recoveries]
         return named or battery(roles.SubmissionTest)
 
+    def check_transcript(self) -> None:
+        """Refuse a `[transcript]` that does not fit a model, and unknown attacks.
 
-def check_transcript(
-    transcript: Transcript, tests: Sequence[Attack], models: Sequence[Model]
-) -> None:
-    """Refuse a `[transcript]` that does not fit a model, and unknown attacks.
-
-    Raises:
-        ConfigError: names the remedy.
-    """
-    for attack in tests:
-        attack.create("attack")
-    for model in models:
-        for defense in model.defenses("model"):
-            transcript.steps(defense.rounds)
-            if defense.variant != "nonprivate" and defense.density == 0:
-                raise ConfigError(
-                    f"model {model.label!r} has params.density = 0, so nobody submits a fake that "
-                    "[transcript] could tell from real ones: raise it, or remove [transcript]"
-                )
-            if model.grid:
-                raise ConfigError(
-                    f"model {model.label!r} has a grid, but [transcript] observes one combination: "
-                    "set params to the combination to observe"
-                )
+        Raises:
+            ConfigError: names the remedy.
+        """
+        for attack in self.submission_tests:
+            attack.create("attack")
+        for model in self.model:
+            for defense in model.defenses("model"):
+                self.transcript.steps(defense.rounds)
+                if defense.variant != "nonprivate" and defense.density == 0:
+                    raise ConfigError(
+                        f"model {model.label!r} has params.density = 0, so nobody submits a fake "
+                        "that [transcript] could tell from real ones: raise it, or remove "
+                        "[transcript]"
+                    )
+                if model.grid:
+                    raise ConfigError(
+                        f"model {model.label!r} has a grid, but [transcript] observes one "
+                        "combination: set params to the combination to observe"
+                    )

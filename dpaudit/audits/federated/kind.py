@@ -23,7 +23,7 @@ class FederatedAudits(TrainedAudits):
 
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""
-        from dpaudit.audits.federated.subject import FederatedModels
+        from dpaudit.audits.federated.measures import FederatedModels
 
         return FederatedModels
 

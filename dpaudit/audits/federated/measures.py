@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.attacks.base import SubmissionTest
+from dpaudit.auditor.context import Context
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
 from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.auditor.records import attack_record
 from dpaudit.audits.federated.config import FederatedConfig, Transcript
-from dpaudit.audits.federated.subject import FederatedModels
 from dpaudit.audits.federated.transcripts import (
     Finding,
     Truth,
@@ -26,16 +27,46 @@ from dpaudit.audits.federated.transcripts import (
     is_whole,
     run_transcript,
 )
-from dpaudit.audits.trained.subject import TrainedModel
+from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.bounds.frequentist.clusters import student_mean
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.folds import Fold
+from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.execution.tasks import Task
 from dpaudit.record import result as records
 from dpaudit.record.metrics import entry
+
+
+@dataclass(frozen=True)
+class FederatedModels(TrainedModels[FederatedConfig]):
+    """Federated recommenders."""
+
+    @classmethod
+    def of(cls, context: Context[FederatedConfig], ratings: Ratings | None) -> Self:
+        """Check that `[transcript]` fits the models, and prepare as for any training.
+
+        Raises:
+            DataError: as in `TrainedModels.of`.
+            ConfigError: `[transcript]` does not fit, or as in `TrainedModels.of`.
+        """
+        context.config.check_transcript()
+        return super().of(context, ratings)
+
+    def trials(self) -> int:
+        """Return the number of trainings, with the observed ones."""
+        config = self.context.config
+        points = sum(len(model.epsilon) for model in config.model)
+        return super().trials() + points * config.transcript.trials
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the attacks on submissions by label, then the others."""
+        tests = self.context.config.submission_tests
+        records = {test.label: attack_record(test.create("attack")) for test in tests}
+        return {**records, **super().attacks()}
+
 
 # The error is measured at about this many checkpoints.
 _CURVE = 40
@@ -158,24 +189,17 @@ class _Training:
         transcript = defense.transcript(
             prepared, trial, self._users(wanted.users, prepared.n_users)
         )
-        if self.attacks and defense.variant != "nonprivate":
-            _check_pairs(transcript)
-        last = defense.rounds
-        asked = wanted.steps(last)
-        every = max(1, last // _CURVE)
         # Without privacy users submit no fakes.
         attacks = self.attacks if defense.variant != "nonprivate" else {}
+        if attacks:
+            _check_pairs(transcript)
+        last = defense.rounds
+        asked, every = wanted.steps(last), max(1, last // _CURVE)
+        steps = sorted({*asked, *range(every, last + 1, every)})
         truth = Truth(transcript.pairs, transcript.real, _ALONE, self.seed)
         floor = Estimate.exact(float(transcript.floored), "counted")
-        asks = defense.public_share is None
-        findings = [Finding("assumption.floor", 0, floor)] if asks else []
-        for checkpoint in run_transcript(
-            transcript,
-            attacks,
-            sorted({*asked, *range(every, last + 1, every)}),
-            asked,
-            self.seed,
-        ):
+        findings = [Finding("assumption.floor", 0, floor)] if defense.public_share is None else []
+        for checkpoint in run_transcript(transcript, attacks, steps, asked, self.seed):
             step = checkpoint.step
             findings.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
             if checkpoint.seen:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from operator import add
 from typing import TypeVar
 
 import numpy as np
@@ -89,13 +90,17 @@ def run_transcript(
         asked: those of `steps` at which the attacks are evaluated.
         seed: seed of the choice of pairs for attacks that must store whole sequences.
     """
-    pairs, total = transcript.pairs, None
+    pairs = transcript.pairs
+    total: Distances | None = None
     views = {label: _View.of(attack, transcript, seed) for label, attack in attacks.items()}
     divergence = np.zeros(len(pairs))
     wanted = set(steps)
     for step, (round_, distances) in enumerate(transcript.rounds(), 1):
         _add(divergence, pairs, round_)
-        total = _sum(total, distances)
+        if total is None or distances is None:
+            total = distances
+        else:
+            total = Distances(*map(add, astuple(total), astuple(distances)))
         for view in views.values():
             view.see(round_)
         if step in wanted:
@@ -133,16 +138,9 @@ class _View:
             return
         rows = self.local[round_.place]
         mask = rows >= 0
-        made_up = round_.made_up
-        self.reader.see(
-            replace(
-                round_,
-                place=rows[mask],
-                shown=round_.shown[mask],
-                gradients=round_.gradients[mask],
-                made_up=None if made_up is None else made_up[mask],
-            )
-        )
+        arrays = {name: getattr(round_, name) for name in ("shown", "gradients", "made_up")}
+        seen = {name: array[mask] for name, array in arrays.items() if array is not None}
+        self.reader.see(replace(round_, place=rows[mask], **seen))
 
 
 def _some(real: NDArray[np.bool_], count: int, seed: int) -> Rows:
@@ -168,12 +166,6 @@ def _add(divergence: NDArray[np.float64], pairs: UserItemPairs, round_: Round) -
     else:
         apart = (round_.gradients - round_.made_up).astype(np.float64)
         divergence[round_.place] += (apart**2).sum(1) / (2 * pairs.sigma**2)
-
-
-def _sum(total: Distances | None, more: Distances | None) -> Distances | None:
-    if total is None or more is None:
-        return more
-    return Distances(*(a + b for a, b in zip(astuple(total), astuple(more), strict=True)))
 
 
 def _nats(total: Distances | None, sigma: float) -> Distances | None:
@@ -268,11 +260,8 @@ class Truth:
 
     def _divergences(self, checkpoint: Checkpoint) -> Iterator[Finding]:
         real, step = self.real, checkpoint.step
-        whole = clustered_mean(
-            checkpoint.divergence[real],
-            self.pairs.users[real],
-            alpha=self.alpha,
-        )
+        users = self.pairs.users[real]
+        whole = clustered_mean(checkpoint.divergence[real], users, alpha=self.alpha)
         yield Finding("transcript.kl", step, whole, detail=WHOLE)
         if checkpoint.parts:
             for name, value in vars(checkpoint.parts).items():
@@ -367,13 +356,12 @@ def _mean(findings: Sequence[Finding]) -> Finding:
     if first.estimate.kind == "exact":  # exact in one training, but not for all trainings
         values = [estimate.value for estimate in estimates]
         return replace(first, estimate=student_mean(values, _ALPHA, "trainings"))
-    mean = first.estimate.changed(
-        value=float(np.mean([estimate.value for estimate in estimates])),
-        lower=float(np.mean([estimate.lower for estimate in estimates])),
-        upper=float(np.mean([estimate.upper for estimate in estimates])),
-        method=f"{first.estimate.method}, mean of {len(findings)} trainings",
-    )
-    return replace(first, estimate=mean)
+    means = {
+        name: float(np.mean([getattr(estimate, name) for estimate in estimates]))
+        for name in ("value", "lower", "upper")
+    }
+    method = f"{first.estimate.method}, mean of {len(findings)} trainings"
+    return replace(first, estimate=first.estimate.changed(**means, method=method))
 
 
 def gated_areas(

@@ -17,12 +17,9 @@ from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.attacks.black_box.prospects import prospect
 from dpaudit.auditor.games.certify import certify
 from dpaudit.auditor.games.controls import Bar, reported
-from dpaudit.audits.mechanism.blocks import same_data
-from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score
-from dpaudit.audits.mechanism.certificate import SHARE
-from dpaudit.audits.mechanism.game import OutputBound, drift, exceptions, with_exceptions
-from dpaudit.audits.mechanism.planted import PlantedGame
-from dpaudit.audits.mechanism.repetition import repeated
+from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score, same_data
+from dpaudit.audits.mechanism.game import SHARE, OutputBound, drift, exceptions, with_exceptions
+from dpaudit.audits.mechanism.planted import PlantedGame, repeated
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
@@ -67,7 +64,7 @@ def audit(
 
     A fair coin chooses the data set of each call, so that state kept between calls cannot reveal
     it; see `dpaudit.audits.mechanism.calls`. What the calls certify is repeated in fresh
-    processes; see `dpaudit.audits.mechanism.repetition`. An exception is an output. A learned
+    processes; see `dpaudit.audits.mechanism.planted`. An exception is an output. A learned
     score is trained on half of the trials (at most 400 000) and certified on the others; a given
     score is certified on all. The bound is valid for any score; it is larger the closer the score
     is to the likelihood ratio of the two output distributions.
@@ -167,7 +164,7 @@ def audit_pairs(
         stop: see `audit`.
         seed: see `audit`.
         executor: its workers make the calls, if these depend on data and `rng` alone, and receives
-            the progress; see `dpaudit.audits.mechanism.blocks`. None makes all calls in one
+            the progress; see `dpaudit.audits.mechanism.calls`. None makes all calls in one
             sequence, in this thread.
 
     Raises:
@@ -176,12 +173,10 @@ def audit_pairs(
     """
     check_probability("confidence", confidence)
     alpha = 1 - confidence
-    check_arguments(pairs, score, delta, alpha)
+    check_arguments(pairs, score, delta, alpha, claim, detectable, stop)
     for name, value in (("trials", trials), ("search", search)):
         check_calls(name, value)
     score = _given_score(score, log_ratio)
-    check_claim(claim, detectable)
-    check_stop(stop, claim)
     claim = None if claim is None else float(claim)
     calls = Calls(
         mechanism, batched, settled(seed), fresh_process, score == "learned", executor
@@ -226,7 +221,9 @@ def audit_pairs(
         raised=exceptions(first.trials),
         doubtful=planted.doubtful,
         unread=certificate.scorer.unread,
-        stopped=EarlyEnd(bettor.outputs, bettor.p_value) if bettor and first.early else None,
+        stopped=EarlyEnd(bettor.outputs, bettor.process.p_value)
+        if bettor and first.early
+        else None,
         finds=finds,
         held=held,
     )
@@ -313,6 +310,9 @@ def check_arguments(
     score: Score | Literal["learned"],
     delta: float,
     alpha: float,
+    claim: Any,
+    detectable: Any,
+    stop: Any,
 ) -> None:
     """Refuse the arguments of `audit_pairs` that no audit can use, before the mechanism is called.
 
@@ -321,6 +321,9 @@ def check_arguments(
         score: a function, or "learned".
         delta: the δ at which ε is bounded.
         alpha: the level of the bound.
+        claim: the claimed ε; None claims nothing.
+        detectable: the factor of planted violations; None plants nothing.
+        stop: "when-decided", or None.
 
     Raises:
         InputError: an argument is out of range, or a pair is none or holds equal data sets.
@@ -341,6 +344,18 @@ def check_arguments(
                 f"pairs[{index}] holds the same data set twice, which no mechanism tells apart: "
                 "give two neighbouring data sets"
             )
+    if claim is not None:
+        outcomes.check_epsilon(claim, "claim")
+    if detectable is not None:
+        outcomes.check_number("detectable", detectable)
+        if not 1 < detectable <= _STRONGEST:
+            raise InputError(
+                f"detectable = {detectable} is not above 1 and at most {_STRONGEST:g}: use e.g. 1.5"
+            )
+    if stop not in (None, "when-decided"):
+        raise InputError(f"stop = {stop!r} is neither 'when-decided' nor None: use one of these")
+    if stop and claim is None:
+        raise InputError("stop = 'when-decided' decides on a claim: give one, or leave out stop")
 
 
 def check_calls(name: str, value: Any) -> None:
@@ -354,26 +369,6 @@ def check_calls(name: str, value: Any) -> None:
         raise InputError(f"{name} = {value!r} is not a whole number from {_LEAST} to {_MOST}")
 
 
-def check_claim(claim: Any, detectable: Any) -> None:
-    """Refuse a claimed ε and a factor of planted violations that no audit can use.
-
-    Args:
-        claim: the claimed ε; None claims nothing.
-        detectable: the factor; None plants nothing.
-
-    Raises:
-        InputError: one is no number, or out of range.
-    """
-    if claim is not None:
-        outcomes.check_epsilon(claim, "claim")
-    if detectable is not None:
-        outcomes.check_number("detectable", detectable)
-        if not 1 < detectable <= _STRONGEST:
-            raise InputError(
-                f"detectable = {detectable} is not above 1 and at most {_STRONGEST:g}: use e.g. 1.5"
-            )
-
-
 def check_probability(name: str, value: Any) -> None:
     """Refuse what is no number in (0, 1).
 
@@ -383,18 +378,6 @@ def check_probability(name: str, value: Any) -> None:
     outcomes.check_number(name, value)
     if not 0 < value < 1:
         raise InputError(f"{name} = {value!r} is not in (0, 1): use e.g. 0.95 or 0.05")
-
-
-def check_stop(stop: Any, claim: float | None) -> None:
-    """Refuse another word than "when-decided", and to decide where nothing is claimed.
-
-    Raises:
-        InputError: it is another word, or there is no claim.
-    """
-    if stop not in (None, "when-decided"):
-        raise InputError(f"stop = {stop!r} is neither 'when-decided' nor None: use one of these")
-    if stop and claim is None:
-        raise InputError("stop = 'when-decided' decides on a claim: give one, or leave out stop")
 
 
 def _given_score(
@@ -459,19 +442,17 @@ def most_informative(
         turn += 1
         worth = {}
         for index in left:
-            fresh = draw(index, turn, budget // 2)
-            old = held.get(index)
-            held[index] = fresh if old is None else _extended(old, fresh)
+            absent, present = draw(index, turn, budget // 2)
+            if index in held:
+                absent = joined_batches([held[index][0], absent])
+                present = joined_batches([held[index][1], present])
+            held[index] = absent, present
             worth[index] = _promise(held[index], trials, seed, score)
         left = sorted(left, key=lambda index: worth[index], reverse=True)[: -(-len(left) // 2)]
         # Double each pair's outputs, with at most `trials` new ones in a round.
         budget = min(budget * (2 if turn > 1 else 1), trials)
         held = {index: held[index] for index in left}
     return left[0]
-
-
-def _extended(old: tuple[Any, Any], fresh: tuple[Any, Any]) -> tuple[Any, Any]:
-    return joined_batches([old[0], fresh[0]]), joined_batches([old[1], fresh[1]])
 
 
 def _promise(

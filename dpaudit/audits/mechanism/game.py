@@ -1,33 +1,205 @@
 """The game of a black-box audit: outputs on two data sets, a score, and the bound it certifies.
 
+Bets on the coins of the calls may refute the claim before the last output. The outputs are those of
+the audit, in the same order, and what they show is used once for bets and once for the certificate
+of all trials. So the two share the error probability: a small part for bets, as the number of
+outputs that these need grows with its logarithm only, and the rest for the certificate.
+
+A learned score is learned again whenever the outputs have doubled, from all before the block that
+it scores; on the trials that certify it is the score of the certificate. The wealth carries over.
+
 Two checks ask whether outputs depend on the call that made them, or on its place in the order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.auditor.games.certify import Level, bound
 from dpaudit.auditor.games.outcomes import GameScores
-from dpaudit.audits.mechanism.blocks import failed
-from dpaudit.audits.mechanism.calls import MOST, Calls, OutputTrials, Score, alike, numeric
-from dpaudit.audits.mechanism.certificate import (
-    Bettor,
-    OutputCertificate,
-    Scorer,
-    learned_scorer,
-    scored,
+from dpaudit.audits.mechanism.calls import (
+    MOST,
+    Calls,
+    OutputTrials,
+    Score,
+    alike,
+    failed,
+    numeric,
+    same_data,
 )
 from dpaudit.audits.mechanism.one_call import Raised
-from dpaudit.bounds.frequentist.coin_betting import CoinProcess, block_ends
-from dpaudit.bounds.frequentist.labels import guessed_epsilon
+from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends
+from dpaudit.bounds.frequentist.event_choice import Ends
+from dpaudit.bounds.frequentist.labels import Guesses, LabelTest, guessed_epsilon
 from dpaudit.bounds.outcomes import Scores
 from dpaudit.core.errors import InputError
+from dpaudit.core.estimate import Estimate
+
+# The part of the error probability that bets spend.
+SHARE = 0.1
+# The fewest and the most outputs that a score is learned from, and the fewest of a data set.
+_LEARNED_FROM, _OF_EITHER = (32, 16_384), 10
+
+
+class Scorer(NamedTuple):
+    """What scores outputs.
+
+    Attributes:
+        score: the score.
+        name: its name.
+        side: where its most informative values are.
+        guesses: guesses by rare events, beside the score: 1 for D', −1 for D, 0 for none; or None.
+        unread: what the score does not read, in words; empty for a given score.
+    """
+
+    score: Score
+    name: str
+    side: Ends
+    guesses: Callable[[Any], Guesses | None] | None = None
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OutputCertificate:
+    """The bound on one pair.
+
+    Attributes:
+        epsilon: the bound.
+        event: the event that certifies it.
+        scorer: what scores outputs.
+        trials: the trials that certified it, or others of the game that tell noise from none.
+        scores: their scores.
+        early: whether bets certified it, before the last trial of the game.
+    """
+
+    epsilon: Estimate
+    event: LabelTest
+    scorer: Scorer
+    trials: OutputTrials
+    scores: outcomes.Scores
+    early: bool = False
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether the outputs on each data set are all equal, and differ between the data sets."""
+        absent, present = self.trials.of(False), self.trials.of(True)
+
+        def alike(outputs: Any) -> bool:
+            return all(same_data(outputs[0], output) for output in outputs)
+
+        complete = len(absent) > 0 and len(present) > 0
+        return (
+            complete and not same_data(absent[0], present[0]) and alike(absent) and alike(present)
+        )
+
+
+def scored(score: Score, outputs: Any) -> outcomes.Scores:
+    """Score the outputs; refuse more scores than outputs, which would count a trial twice."""
+    scores = outcomes.scores(score(outputs), "scores")
+    if len(scores) != len(outputs):
+        raise InputError(f"score returned {len(scores)} numbers for {len(outputs)} outputs")
+    return scores
+
+
+def learned_scorer(learned: LearnedScore) -> Scorer:
+    """Return a learned score as a scorer."""
+    name, unread = f"learned ({learned.name})", learned.encoding.unread
+    return Scorer(learned.score, name, learned.side, learned.guesses, unread)
+
+
+@dataclass
+class Bettor:
+    """A bettor against a claim, on the trials of one audit.
+
+    Attributes:
+        process: settles the bets against the claim.
+        alpha: their level.
+        confidence: the confidence to state.
+        scorer: what scores outputs; None as long as it is to be learned.
+        seed: seed of what is learned.
+        certificate: the bound where the claim is refuted; None as long as it is not.
+        outputs: the number of outputs so far.
+    """
+
+    process: CoinProcess
+    alpha: float
+    confidence: float
+    scorer: Scorer | None
+    seed: int
+    certificate: OutputCertificate | None = None
+    outputs: int = 0
+
+    def __post_init__(self) -> None:
+        self._learns, self._learned_from = self.scorer is None, 0
+
+    def watch(self, growing: Iterable[OutputTrials], scorer: Scorer | None = None) -> OutputTrials:
+        """Bet on trials as they come; return all of them, or those until the claim is refuted.
+
+        Args:
+            growing: the trials of one stream, more of them each time.
+            scorer: what scores them, if that was made without them; None for the scorer so far.
+        """
+        settled, learns = 0, self._learns and scorer is None
+        self.scorer = scorer or self.scorer
+        for trials in growing:
+            if self.scorer is not None:
+                self._bet(self.scorer, trials, settled)
+            self.outputs += len(trials) - settled
+            settled = len(trials)
+            if self.certificate is not None:
+                break
+            if learns:
+                self._learn(trials)
+        return trials
+
+    def _bet(self, scorer: Scorer, trials: OutputTrials, settled: int) -> None:
+        # A given score may read all outputs at once; a learned one scores each by itself.
+        values = scored(scorer.score, trials.outputs[settled if self._learns else 0 :])
+        self.process.update(values[-(len(trials) - settled) :], trials.present[settled:])
+        if self.process.p_value > self.alpha:
+            return
+        bound = anytime_epsilon(self.process, alpha=self.alpha, confidence=self.confidence)
+        scores = scored(scorer.score, trials.outputs)
+        self.certificate = OutputCertificate(
+            bound, self.process.witness(), scorer, trials, scores, early=True
+        )
+
+    def _learn(self, trials: OutputTrials) -> None:
+        """Learn the score of the next blocks from all trials so far, if these have doubled."""
+        least, most = _LEARNED_FROM
+        present = int(trials.present.sum())
+        if not (
+            max(least, 2 * self._learned_from) <= len(trials) <= most
+            and _OF_EITHER <= present <= len(trials) - _OF_EITHER
+        ):
+            return
+        self._learned_from = len(trials)
+        learned = LearnedScore.fit(trials.of(False), trials.of(True), self.seed % 2**32, quick=True)
+        scale = _calibrated(learned.score(trials.outputs), trials.present)
+        scorer = learned_scorer(learned)
+        self.scorer = scorer._replace(score=lambda outputs: scale(learned.score(outputs)))
+
+
+def _calibrated(scores: Scores, present: NDArray[np.bool_]) -> Callable[[Scores], Scores]:
+    """Return what makes scores log-odds: few outputs leave a regularised score close to 0.
+
+    It is fitted on the outputs that the score was learned from (Platt 1999).
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    spread = scores.std() or 1.0
+    model = LogisticRegression().fit(scores[:, None] / spread, present)
+    slope, offset = float(model.coef_[0, 0]) / spread, float(model.intercept_[0])
+    return lambda values: slope * values + offset
+
 
 # A learned score is trained on half of the trials, at most on this many.
 _TRAINING = 400_000
@@ -79,13 +251,10 @@ class OutputBound:
             alpha: the level of its bets.
             log_odds: whether a given score is the log-odds of D'.
         """
-        return Bettor(
-            CoinProcess(claim, self.delta, log_odds=log_odds or self.score == "learned"),
-            alpha,
-            self.confidence,
-            None if self.score == "learned" else self.scorer(None, 0),
-            self.calls.seed,
-        )
+        learned = self.score == "learned"
+        process = CoinProcess(claim, self.delta, log_odds=log_odds or learned)
+        scorer = None if learned else self.scorer(None, 0)
+        return Bettor(process, alpha, self.confidence, scorer, self.calls.seed)
 
     def run(self, bettor: Bettor | None = None) -> OutputCertificate:
         """Draw outputs on both data sets, and certify.
@@ -130,19 +299,11 @@ class OutputBound:
         return replace(certificate, trials=more, scores=scores)
 
     def _drawn(
-        self,
-        stream: str,
-        count: int,
-        bettor: Bettor | None,
-        scorer: Scorer | None = None,
+        self, stream: str, count: int, bettor: Bettor | None, scorer: Scorer | None = None
     ) -> OutputTrials:
         if bettor is None:
             return self.calls.run(self.pair, stream, count, MOST)
         return bettor.watch(self.calls.growing(self.pair, stream, block_ends(count)), scorer)
-
-    def certify(self, train: OutputTrials, test: OutputTrials) -> OutputCertificate:
-        """Certify on `test`, with a score learned on `train` unless one is given."""
-        return self.judge(self.scorer(train, len(test)), test)
 
     def judge(self, scorer: Scorer, test: OutputTrials) -> OutputCertificate:
         """Certify on `test`, which the score must not have seen."""
@@ -174,13 +335,10 @@ class OutputBound:
             return Scorer(self.score, getattr(self.score, "__name__", "given"), "top")
         if train is None:
             raise TypeError("a score is learned from trials")
-        learned = LearnedScore.fit(
-            train.of(False),
-            train.of(True),
-            self.calls.seed % 2**32,  # scikit-learn takes 32-bit seeds
-            trials=trials,
+        seed = self.calls.seed % 2**32  # scikit-learn takes 32-bit seeds
+        return learned_scorer(
+            LearnedScore.fit(train.of(False), train.of(True), seed, trials=trials)
         )
-        return learned_scorer(learned)
 
 
 def _check_independent(trials: OutputTrials, scores: Scores) -> None:
@@ -275,8 +433,7 @@ def _distance_ranks(ranks: Scores) -> Scores:
     """Rank the distances of ranks from their middle, by counting instead of sorting."""
     distances = np.abs(2 * ranks - (len(ranks) + 1)).astype(np.int64)
     counts = np.bincount(distances)
-    midranks: Scores = (counts.cumsum() - (counts - 1) / 2)[distances]
-    return midranks
+    return (counts.cumsum() - (counts - 1) / 2)[distances]
 
 
 def exceptions(trials: OutputTrials) -> str | None:

@@ -271,11 +271,9 @@ class _Search:
         """Yield the names of attributes that the constructor draws; return what decides others."""
         needed, optional = _arguments(value)
         parts: list[_Held] = []
-        for arguments in (
-            needed,
-            {**needed, **optional} if needed is not None and optional else None,
-        ):
-            copies = self._remade(type(value), arguments) if arguments is not None else []
+        calls = [] if needed is None else [needed, {**needed, **optional}][: 2 if optional else 1]
+        for arguments in calls:
+            copies = self._remade(type(value), arguments)
             if not copies or not attributes:
                 continue
             for name in set(attributes).intersection(*copies):
@@ -284,7 +282,7 @@ class _Search:
                     yield name
                 if len(values) > 1 or values == {self._pickling.dumps(attributes[name])}:
                     del attributes[name]
-            parts += [_Held(*item) for item in (arguments or {}).items()]
+            parts += [_Held(*item) for item in arguments.items()]
         return parts + [_Held(*item) for item in attributes.items()]
 
     def _remade(self, kind: type, arguments: dict[str, Any]) -> list[dict[str, bytes]]:
@@ -382,13 +380,12 @@ def _arguments(value: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
 def _parts(holder: _Held) -> Iterable[_Held]:  # noqa: PLR0911  one kind each
     """Return what a copy of a value holds."""
     name, value = holder
-    if isinstance(value, types.MethodType | classmethod | staticmethod):
-        held = [value.__self__] if isinstance(value, types.MethodType) else [value.__func__]
-        return [_Held(name, element) for element in held]
+    if isinstance(value, types.MethodType):
+        return [_Held(name, value.__self__)]
+    if isinstance(value, classmethod | staticmethod):
+        return [_Held(name, value.__func__)]
     if isinstance(value, property):
-        return [
-            _Held(name, function) for function in (value.fget, value.fset) if function is not None
-        ]
+        return [_Held(name, value.fget), _Held(name, value.fset)]
     if isinstance(value, _CACHED):
         return [_Held(name, value.__wrapped__)]
     if isinstance(value, type):
@@ -398,10 +395,9 @@ def _parts(holder: _Held) -> Iterable[_Held]:  # noqa: PLR0911  one kind each
     if isinstance(value, functools.partial):
         known = [_Held(name, argument) for argument in (value.func, *value.args)]
         return [*known, *(_Held(*item) for item in value.keywords.items())]
-    if isinstance(value, np.ndarray):
-        return [_Held(name, element) for element in value.ravel()]
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_Held(name, element) for element in value]
+    if isinstance(value, np.ndarray | list | tuple | set | frozenset):
+        elements = value.ravel() if isinstance(value, np.ndarray) else value
+        return [_Held(name, element) for element in elements]
     if type(value) is dict:
         entries = [_Held(key if isinstance(key, str) else name, value[key]) for key in value]
         return [*entries, *(_Held(name, key) for key in value)]
@@ -433,14 +429,8 @@ def _of_code(function: types.FunctionType) -> list[_Held]:
     arguments = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     last = zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
-    references = {
-        **known,
-        **closed,
-        **dict(last),
-        **(function.__kwdefaults__ or {}),
-        **vars(function),
-    }
-    return [_Held(*item) for item in references.items()]
+    given = {**dict(last), **(function.__kwdefaults__ or {}), **vars(function)}
+    return [_Held(*item) for item in {**known, **closed, **given}.items()]
 
 
 def _names(code: types.CodeType) -> set[str]:

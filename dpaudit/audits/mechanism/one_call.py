@@ -123,8 +123,7 @@ def called(mechanism: Any, job: Job, *, ambient: bool = True) -> Any:
     if ambient:
         seed_ambient(stream)
     try:
-        output = mechanism(data, rng) if count is None else mechanism(data, rng, count)
-        return received(output)
+        return received(mechanism(data, rng) if count is None else mechanism(data, rng, count))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also SystemExit, by which a mechanism may answer
@@ -225,18 +224,10 @@ class _Worker:
             env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
             start_new_session=True,  # the parent process decides what Ctrl-C ends
         )
+        streams = self._process.stdin, self._process.stdout
+        self._requests, self._answers = cast("tuple[BinaryIO, BinaryIO]", streams)
         with suppress(OSError):  # it has ended: each of its units will say so
             _write_message(self._requests, mechanism)
-
-    @property
-    def _requests(self) -> BinaryIO:
-        assert self._process.stdin is not None  # noqa: S101
-        return cast("BinaryIO", self._process.stdin)
-
-    @property
-    def _answers(self) -> BinaryIO:
-        assert self._process.stdout is not None  # noqa: S101
-        return cast("BinaryIO", self._process.stdout)
 
     @property
     def ended(self) -> bool:
@@ -319,23 +310,17 @@ def _worked(mechanism: bytes, jobs: bytes) -> bytes:
         seed_ambient(unit[0][1])
         function = pickle.loads(mechanism)  # noqa: S301
     except Exception as error:
-        return pickle.dumps(
-            (
-                False,
-                f"a fresh process cannot load the mechanism or its data ({said(error)}): define "
-                "them at the top of a module that can be imported, or leave out fresh_process",
-            )
+        words = (
+            f"a fresh process cannot load the mechanism or its data ({said(error)}): define "
+            "them at the top of a module that can be imported, or leave out fresh_process"
         )
+        return pickle.dumps((False, words))
     outputs = [called(function, job) for job in unit]
     try:
         return cloudpickle.dumps((True, outputs))
     except Exception as error:
-        return pickle.dumps(
-            (
-                False,
-                f"the mechanism's answer cannot be sent back ({said(error)}): return plain data",
-            )
-        )
+        words = f"the mechanism's answer cannot be sent back ({said(error)}): return plain data"
+        return pickle.dumps((False, words))
 
 
 def _write_message(stream: BinaryIO, content: bytes) -> None:

@@ -1,9 +1,25 @@
-"""Positive controls of a black box: what the same game certifies where a violation is planted.
+"""What of a certificate may be believed: its repetition in fresh processes, and positive controls.
 
-That a game certifies nothing is evidence for a mechanism only if the same game certifies something
-on a mechanism that breaks the claim. A **mutant** with a planted violation is made from outputs of
-the mechanism on D alone, each used once. A trial's coin L is turned into a bit B that equals L with
-probability p = (e^ε' + δ)/(1 + e^ε'), and B decides the form of the output in one of two ways.
+**Repetition.** A claim is about one answer of a mechanism. Where answers share randomness, such as
+noise that an object keeps, a cache, a seed of hashes or a number of earlier calls, the trials of
+one process are not independent, and their bound is none on that claim. So no bound above 0 is
+believed before it is repeated:
+
+- Some calls are made again in fresh processes on copied data, with the same streams and other seeds
+  of hashes. Equal outputs show that they depend on the data and the stream alone. Then the trials
+  are independent, and their bound stands.
+- Where outputs differ, or are the same in every call on a data set, the event is counted again in
+  calls that share nothing: each in a process of its own, with fresh coins. The bound is the smaller
+  one. That of these calls alone holds; but a generator with a fixed seed, which gives every process
+  the same noise, is no violation where one process makes all releases.
+- Where such calls cannot be made, no bound is certified. A process cannot be given the mechanism,
+  or gets copies of values which may be its noise: see `kept`.
+
+**Positive controls.** That a game certifies nothing is evidence for a mechanism only if the same
+game certifies something on a mechanism that breaks the claim. A **mutant** with a planted violation
+is made from outputs of the mechanism on D alone, each used once. A trial's coin L is turned into a
+bit B that equals L with probability p = (e^ε' + δ)/(1 + e^ε'), and B decides the form of the output
+in one of two ways.
 
 - *Split.* Outputs are divided into two sets by a visible feature (above or below the median of an
   entry, of the numbers in a text, or of the lengths; or one of the two most frequent outputs). The
@@ -35,32 +51,108 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.auditor.games import certify as certifying
 from dpaudit.auditor.games.controls import Bar
-from dpaudit.audits.mechanism.calls import OutputTrials, Score
-from dpaudit.audits.mechanism.certificate import OutputCertificate
-from dpaudit.audits.mechanism.game import OutputBound
-from dpaudit.audits.mechanism.plants import (
-    Bits,
-    OutputPair,
-    OutputPool,
-    Plant,
-    Written,
-    splits,
-    writings,
-)
-from dpaudit.audits.mechanism.repetition import unrepeated
+from dpaudit.audits.mechanism import plants
+from dpaudit.audits.mechanism.calls import OutputTrials, Score, taken
+from dpaudit.audits.mechanism.game import OutputBound, OutputCertificate
 from dpaudit.bounds.planning import found_from
 from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.core.errors import InputError
+from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator
 from dpaudit.record.values import Control
+
+# The number of calls that are made again, each in a process of its own: in a new Python with its
+# own seed of hashes, and in forks of one, which are faster.
+_NEW, _FORKED = 4, 16
+# How many calls count the event again: without a claim, and to show more than a claim, the first of
+# these that is expected to suffice.
+_COUNT, _COUNTS = 100, (50, 100, 200, 400)
+# The level at which the event of an early end says how much it shows.
+_DOUBT = 0.1
+# How many kept values a sentence names.
+_NAMED = 3
+_BEYOND = "outputs depend on more than the data and rng"
+
+
+def repeated(
+    game: OutputBound, certificate: OutputCertificate
+) -> tuple[OutputCertificate, str | None]:
+    """Return the certificate that may be believed, and a sentence if it is not the given one.
+
+    Args:
+        game: the game, whose claim decides how many calls count the event again.
+        certificate: what the calls of one process certify.
+    """
+    bound = certificate.epsilon.lower
+    if bound <= 0:
+        return certificate, None
+    calls, pair, claim = game.calls, game.pair, game.claim
+    try:
+        kept = calls.may_be_noise(constant=certificate.noiseless)
+        if kept:
+            return _withheld(certificate, _given(kept))
+        if not certificate.noiseless and all(
+            calls.repeats(certificate.trials, pair, count, own_hash=own_hash)
+            for count, own_hash in ((_FORKED, False), (_NEW, True))
+        ):
+            return certificate, None
+        # A bound of bets lies little above the claim; their event shows more.
+        event_bound = certificate.event.epsilon(game.delta, _DOUBT) if certificate.early else 0.0
+        count = _sufficient(max(bound, event_bound), claim, game.alpha, game.delta)
+        # Few seeds of hashes first, which is faster; then each call with its own.
+        for own_hash in (False, True):
+            trials = calls.fresh(pair, f"repetition/{own_hash}", count, own_hash=own_hash)
+            alone = game.judge(certificate.scorer, trials)
+            if alone.epsilon.lower <= 0:
+                break
+    except InputError as error:
+        return _withheld(certificate, str(error))
+    alone = replace(alone, epsilon=alone.epsilon.changed(lower=min(bound, alone.epsilon.lower)))
+    if certificate.noiseless and alone.noiseless:
+        return alone, None
+    sentence = f"{_BEYOND}, so the bound is that of {count} calls in fresh processes"
+    if alone.epsilon.lower <= (claim or 0.0) < bound:
+        sentence = (
+            f"{_BEYOND}: {count} calls in fresh processes do not repeat the ε >= {at_least(bound)} "
+            "that calls in one process show, as where noise or a state is kept between calls"
+        )
+    return alone, sentence
+
+
+def _sufficient(bound: float, claim: float | None, alpha: float, delta: float) -> int:
+    """Return how many calls are expected to certify more than the claim if the bound is true."""
+    if claim is None:
+        return _COUNT
+    if bound <= claim:
+        return _COUNTS[0]
+    least = (detectable_epsilon(claim, count, alpha, delta=delta) for count in _COUNTS)
+    return next((count for count, e in zip(_COUNTS, least, strict=True) if e <= bound), _COUNTS[-1])
+
+
+def _given(kept: list[str]) -> str:
+    """Return why a bound holds for the given values only."""
+    names = ", ".join(kept[:_NAMED]) + (f" and {len(kept) - _NAMED} more" * (len(kept) > _NAMED))
+    return (
+        f"it holds given values from when the mechanism was made ({names}), which may be its "
+        "noise: give a function at the top of a module, or an object that a module holds, so that "
+        "a fresh process makes them again, or keep the arguments of __init__ under their names"
+    )
+
+
+def _withheld(certificate: OutputCertificate, why: str) -> tuple[OutputCertificate, str]:
+    """Return the certificate with the bound that always holds, and why it has no other."""
+    bound = certificate.epsilon.lower
+    nothing = replace(certificate, epsilon=certificate.epsilon.changed(lower=0.0))
+    return nothing, f"the ε >= {at_least(bound)} of calls in one process is not certified: {why}"
+
 
 _Draw = Callable[[int], Any]
 
@@ -162,22 +254,21 @@ def positive_control(
         return violation.untried(f"any violation in what it does not read: {', '.join(unread)}")
     (train, _), count = violation.sizes, sum(violation.sizes)
 
-    def drawn(wanted: int) -> OutputPool:
-        return OutputPool.of(draw(wanted), given_score=score is not None)
+    def drawn(wanted: int) -> plants.OutputPool:
+        return plants.OutputPool.of(draw(wanted), given_score=score is not None)
 
     pool = drawn(count + count // 4 + 200)
-    plants: list[Plant] = list(splits(pool, score, rng))
-    if not plants:
+    carriers: list[plants.Plant] = list(plants.splits(pool, score, rng))
+    if not carriers:
         alike = "the outputs on D are too much alike to carry one"
         return violation.untried(f"any planted violation ({alike})")
     if score is None:
-        places = writings(pool, rng)
-        plants += [writing for writing in places if violation.surely_found_in(writing.share)]
+        places = plants.writings(pool, rng)
+        carriers += [writing for writing in places if violation.surely_found_in(writing.share)]
     bounds: dict[str, float] = {}
-    for plant in plants:
+    for plant in carriers:
         coins = rng.random(count) < 0.5
-        bits = coins ^ (rng.random(count) >= violation.right)
-        outputs = _mutated(plant, pool, bits, drawn)
+        outputs = _mutated(plant, pool, coins ^ (rng.random(count) >= violation.right), drawn)
         bounds[plant.name] = 0.0 if outputs is None else certified(*_halves(outputs, coins, train))
     rare = None if score else violation.rare_share
     tells = pool.informative()
@@ -211,20 +302,25 @@ def _described(names: list[str], epsilon: float, rare: float | None, *, found: b
     return (" and " if found else " or ").join(parts)
 
 
-def _halves(outputs: Any, coins: Bits, train: int) -> tuple[OutputTrials, OutputTrials]:
+def _halves(outputs: Any, coins: plants.Bits, train: int) -> tuple[OutputTrials, OutputTrials]:
     """Split trials into those that train and those that certify; the same ones if none trains."""
     parts = [
-        OutputTrials(_taken(outputs, places), coins[places], np.arange(len(places)))
+        OutputTrials(taken(outputs, places), coins[places], np.arange(len(places)))
         for places in (np.arange(train), np.arange(train, len(coins)))
     ]
     return (parts[0] if train else parts[1]), parts[1]
 
 
-def _mutated(plant: Plant, pool: OutputPool, bits: Bits, draw: Callable[[int], OutputPool]) -> Any:
+def _mutated(
+    plant: plants.Plant,
+    pool: plants.OutputPool,
+    bits: plants.Bits,
+    draw: Callable[[int], plants.OutputPool],
+) -> Any:
     """Make outputs that carry the bits; None if one set of a split has too few outputs."""
-    if isinstance(plant, OutputPair):
+    if isinstance(plant, plants.OutputPair):
         return as_batch([plant.outputs[bit] for bit in bits.astype(int)])
-    if isinstance(plant, Written):
+    if isinstance(plant, plants.Written):
         return plant.put(pool, bits)
     inside = plant.inside(pool)
     wanted = np.array([(~bits).sum(), bits.sum()])
@@ -237,14 +333,7 @@ def _mutated(plant: Plant, pool: OutputPool, bits: Bits, draw: Callable[[int], O
     places = np.empty(len(bits), np.int64)
     for side in (False, True):
         places[bits == side] = np.flatnonzero(inside == side)[: int(wanted[int(side)])]
-    return _taken(pool.content, places)
-
-
-def _taken(outputs: Any, places: NDArray[np.int64]) -> Any:
-    """Select the outputs at the given places."""
-    if isinstance(outputs, np.ndarray):
-        return outputs[places]
-    return [outputs[i] for i in places]
+    return taken(pool.content, places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,11 +372,14 @@ class PlantedGame:
         """
         game, calls = self.game, self.game.calls
         if self.doubtful:
-            broken, certified = self.first.epsilon.lower, self.certificate.epsilon.lower
-            return unrepeated(broken, certified, rung)
-
-        def certified_of(train: OutputTrials, test: OutputTrials) -> float:
-            return game.certify(train, test).epsilon.lower
+            # It found no copy, so that no gate passes.
+            return Control(
+                mutant="what calls in one process show and fresh processes do not repeat",
+                factor=rung,
+                epsilon=self.first.epsilon.lower,
+                certified=self.certificate.epsilon.lower,
+                found=False,
+            )
 
         def on_d(count: int) -> Any:
             calls.progress.expect(count)
@@ -296,7 +388,7 @@ class PlantedGame:
         calls.progress.stage("positive control")
         return positive_control(
             on_d,
-            certified_of,
+            lambda train, test: game.judge(game.scorer(train, len(test)), test).epsilon.lower,
             Violation(bar.limit, rung, game.sizes(game.trials), game.alpha, game.delta),
             generator(calls.seed, "planted"),
             score=None if game.score == "learned" else game.score,

@@ -54,8 +54,7 @@ class OutputPool:
     def of(cls, outputs: Any, *, given_score: bool) -> OutputPool:
         """Read the outputs."""
         readings = None if numeric(outputs) else list(map(read, outputs))
-        raw = readings is None or given_score
-        return cls(outputs, readings, outputs if raw else readings)
+        return cls(outputs, readings, outputs if readings is None or given_score else readings)
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -248,8 +247,7 @@ def splits(
     else:
         entries = [j for j in range(pool.width) if _entry_split(pool, j)]
         if entries:
-            split = _entry_split(pool, _read(score, pool, entries))
-            yield from _first([split])
+            yield from _first([_entry_split(pool, _read(score, pool, entries))])
     places: list[tuple[str, Callable[..., list[Any] | None], int]] = [
         ("number {} in the text", _numbers, pool.numbers)
     ]
@@ -417,9 +415,8 @@ def _put_bit(leaf: Leaf, bit: bool, position: int) -> Leaf | None:
 def _sign(leaf: Leaf, bit: bool) -> Leaf | None:
     """Set the sign of a zero."""
     kind, value = leaf
-    return (
-        (kind, type(value)(-0.0 if bit else 0.0)) if kind == leaves.FLOAT and value == 0 else None
-    )
+    zero = kind == leaves.FLOAT and value == 0
+    return (kind, type(value)(-0.0 if bit else 0.0)) if zero else None
 
 
 def _type(leaf: Leaf, bit: bool) -> Leaf | None:

@@ -11,20 +11,13 @@ from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit_pairs
-from dpaudit.audits.mechanism.blocks import failed
-from dpaudit.audits.mechanism.calls import Score
+from dpaudit.audits.mechanism.calls import Score, failed
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense
 from dpaudit.core.errors import ConfigError, DpauditError, RunError
 from dpaudit.core.foreign import foreign, import_object
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 
-_NOISELESS = {
-    "about": "noiseless",
-    "text": "every call on D gave the same output, and every call on D′ another: the mechanism "
-    "seems to add no noise.",
-    "remedy": "Add noise to what it returns, from rng or from a generator without a fixed seed.",
-}
 # ε of the planted violation as a multiple of the claim, if no gate sets it.
 _FACTOR = 1.5
 # The name of the pair in measurements, whichever of those given it is.
@@ -115,20 +108,12 @@ class BlackBox(Subject[MechanismConfig]):
             ConfigError: one cannot be imported or called, or there are no pairs.
         """
         table = context.config.defense
-        mechanism = import_object(table.target, "defense.target")
-        if not callable(mechanism):
-            raise ConfigError(
-                f"defense.target = {table.target!r} cannot be called: name a function"
-            )
+        mechanism = CalledMechanism(table, _function(table.target, "defense.target"))
         pairs = _pairs(table)
         score: Score | Literal["learned"] = "learned"
         if table.score != "learned":
-            score = import_object(table.score, "defense.score")
-            if not callable(score):
-                raise ConfigError(
-                    f"defense.score = {table.score!r} cannot be called: name a function"
-                )
-        return cls(context, CalledMechanism(table, mechanism), pairs, score)
+            score = _function(table.score, "defense.score")
+        return cls(context, mechanism, pairs, score)
 
     def trials(self) -> int:
         """Return the number of outputs drawn on the chosen pair."""
@@ -144,7 +129,7 @@ class BlackBox(Subject[MechanismConfig]):
     def attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the score as the one attack."""
         learned = self.mechanism.table.score == "learned"
-        name = "learned" if learned else self.score_name
+        name = "learned" if learned else str(getattr(self.score, "__name__", "given"))
         return {
             name: {
                 "name": name,
@@ -152,11 +137,6 @@ class BlackBox(Subject[MechanismConfig]):
                 "source": _SOURCE if learned else self.mechanism.table.score,
             }
         }
-
-    @property
-    def score_name(self) -> str:
-        """The name of the given score function."""
-        return str(getattr(self.score, "__name__", "given"))
 
 
 class OutputGame(Measure[MechanismConfig, CalledMechanism]):
@@ -211,21 +191,27 @@ class OutputGame(Measure[MechanismConfig, CalledMechanism]):
                 f"; {audit.stopped.outputs} of at most {config.audit.trials} outputs refute ε = "
                 f"{limit:g} (p = {audit.stopped.p_value:.2g} at any time), which ended the audit"
             )
-        yield records.PairRecord(
-            model=table.label,
-            pair=_PAIR,
-            summary=summary,
-            drift=audit.drift,
-        )
+        yield records.PairRecord(model=table.label, pair=_PAIR, summary=summary, drift=audit.drift)
         for finding in _findings(audit):
             yield records.FindingRecord(model=table.label, **finding)
-        yield _measurement(table, audit, planted)
+        control = audit.control
+        if control is not None:  # its factor refers to the limit, the record's to the claim
+            control = control.model_copy(update={"factor": planted / table.epsilon})
+        yield _key(table).measured(
+            audit.epsilon, attack=audit.score, event=str(audit.event), control=control
+        )
 
 
 def _findings(audit: BlackBoxAudit) -> Iterator[dict[str, str]]:
     """Yield what else the audit noticed: what it is about, a sentence, and a remedy."""
     if audit.noiseless:
-        yield _NOISELESS
+        yield {
+            "about": "noiseless",
+            "text": "every call on D gave the same output, and every call on D′ another: the "
+            "mechanism seems to add no noise.",
+            "remedy": "Add noise to what it returns, from rng or from a generator without a fixed "
+            "seed.",
+        }
     sentences = {
         "repetition": (audit.repetition, "Draw all noise from rng, in each call."),
         "settings": (
@@ -258,6 +244,14 @@ def _key(table: PythonDefense) -> MetricKey:
     return MetricKey("epsilon", table.label, table.epsilon, pair=_PAIR)
 
 
+def _function(name: str, place: str) -> Callable[..., Any]:
+    """Import a function that the config names."""
+    function = import_object(name, place)
+    if not callable(function):
+        raise ConfigError(f"{place} = {name!r} cannot be called: name a function")
+    return function
+
+
 def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
     if defense.pairs is None:
         return [(defense.d, defense.d_prime)]
@@ -269,14 +263,3 @@ def _pairs(defense: PythonDefense) -> list[tuple[Any, Any]]:
         )
     ):
         return [(d, d_prime) for d, d_prime in (pairs() if callable(pairs) else pairs)]
-
-
-def _measurement(
-    defense: PythonDefense, audit: BlackBoxAudit, planted: float
-) -> records.Measurement:
-    estimate, control = audit.epsilon, audit.control
-    if control is not None:  # its factor refers to the limit, the record's to the claim
-        control = control.model_copy(update={"factor": planted / defense.epsilon})
-    return _key(defense).measured(
-        estimate, attack=audit.score, event=str(audit.event), control=control
-    )

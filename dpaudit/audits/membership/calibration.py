@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
-from dpaudit.attacks.membership.discriminant import direction
+from dpaudit.attacks.membership.features import direction
 from dpaudit.audits.membership.config import chooses_by_targets, choosing_targets
 from dpaudit.audits.membership.planted import shown
 from dpaudit.audits.membership.rates import Curve, Guesses, best_guesses, ranks

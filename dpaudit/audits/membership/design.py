@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.attacks.membership.interactions import Pairs
-from dpaudit.attacks.membership.known import Known
-from dpaudit.attacks.membership.users import Users
+from dpaudit.attacks.membership.features import Known, Pairs, Users
 from dpaudit.audits.membership.config import FEWEST_HELD_OUT, Membership
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.membership import Unit

@@ -18,8 +18,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.membership import interactions, users
-from dpaudit.attacks.membership.known import Numbers, Shown
+from dpaudit.attacks.membership.features import OF_INTERACTIONS, OF_USERS, Numbers, Shown
 from dpaudit.auditor.no_model import outcomes
 from dpaudit.auditor.top_lists import hit_rate_and_mrr, ndcg, precision_and_recall
 from dpaudit.audits.membership.design import Design
@@ -398,9 +397,9 @@ class Training:
     def _features(self, shown: Shown, unit: Unit, observer: Observer) -> Numbers:
         design = self.design
         if unit == "user":
-            return users.FEATURES[observer](shown, design.knowledge, design.tested_users)
+            return OF_USERS[observer](shown, design.knowledge, design.tested_users)
         rated = self.trainable.predicts_ratings
-        return interactions.FEATURES[observer](shown, design.knowledge, design.tested, rated)
+        return OF_INTERACTIONS[observer](shown, design.knowledge, design.tested, rated)
 
     def _utility(self, answer: Answer, kept: NDArray[np.bool_]) -> Utility:
         lists = self._usefulness(answer.lists) if len(answer.lists) else {}

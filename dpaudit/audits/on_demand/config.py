@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from dpaudit.attacks import base as roles
-from dpaudit.config.model import Model, Table, as_list
+from dpaudit.config.model import Model, Table, as_list, increasing
 from dpaudit.config.models import ModelsConfig
 from dpaudit.config.tables import Attack, Game, check_attacks, has_role, named_attacks
 from dpaudit.core import registry
@@ -37,16 +37,11 @@ class Convergence(Table):
     """
 
     steps: Annotated[
-        list[Annotated[int, Field(ge=0, le=10_000_000)]], Field(min_length=1, max_length=1000)
+        list[Annotated[int, Field(ge=0, le=10_000_000)]],
+        Field(min_length=1, max_length=1000),
+        AfterValidator(increasing),
     ] = [0, 10, 30, 100, 300, 1000, 3000]
     users: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-
-    @field_validator("steps")
-    @classmethod
-    def _increasing(cls, steps: list[int]) -> list[int]:
-        if sorted(set(steps)) != steps:
-            raise ValueError("steps do not increase: sort them and remove duplicates")
-        return steps
 
 
 class OnDemandConfig(ModelsConfig):
@@ -73,7 +68,13 @@ class OnDemandConfig(ModelsConfig):
     @classmethod
     def _by_release(cls, attacks: Any, info: ValidationInfo) -> Any:
         """Fill in missing names with that of an attack on lists, if no model shows more."""
-        return [_for_lists(attack, info.data.get("model", [])) for attack in as_list(attacks)]
+        models, tables = info.data.get("model", []), as_list(attacks)
+        if not models or not all(model.shows_lists for model in models):
+            return tables
+        return [
+            {"name": "list-ideal", **table} if isinstance(table, dict) else table
+            for table in tables
+        ]
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -116,23 +117,7 @@ class OnDemandConfig(ModelsConfig):
         check_attacks("game", self.game, (roles.Distinguisher,))
 
 
-def _for_lists(given: Any, models: Sequence[Model]) -> Any:
-    """Add the default attack on lists to an `[[attack]]` that names none, if all models show lists.
-
-    Args:
-        given: the table.
-        models: `[[model]]`.
-    """
-    if not isinstance(given, dict) or "name" in given or not models:
-        return given
-    return {"name": "list-ideal", **given} if all(m.shows_lists for m in models) else given
-
-
-def _check_lists(
-    model: Model,
-    attacks: Sequence[Attack],
-    games: Sequence[Game],
-) -> None:
+def _check_lists(model: Model, attacks: Sequence[Attack], games: Sequence[Game]) -> None:
     """Refuse parts that need predictions of a model that shows only lists."""
     reason = only_lists(model)
     for attack in attacks:

@@ -1,7 +1,9 @@
-"""The games of a config on models that serve on demand: their set-up, their law, and each ε."""
+"""The games of a config on models that serve on demand, and forecasts of what they can detect."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,35 +16,32 @@ from dpaudit.attacks.base import Distinguisher
 from dpaudit.auditor.distinguishing import GameMeasure, OneGame
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.kind import Forecast
 from dpaudit.auditor.measure import RecordPart
+from dpaudit.auditor.plan import Plan
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.search import search_pair
 from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.bounds.accounting import laplace_vector_epsilon
-from dpaudit.config import tables
-from dpaudit.config.tables import check_covered, observer_of
+from dpaudit.bounds.planning import found_from, trials_needed
+from dpaudit.config.tables import Game, check_covered, observer_of
 from dpaudit.core.claim import Claim, delta_of
-from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import ItemList, LaplacePair, PreparedPair
 from dpaudit.data.neighbors import check
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import (
-    EntryPair,
-    ListDefense,
-    OnDemandDefense,
-    PredictionDefense,
-    PredictionPair,
-)
+from dpaudit.data.readers.load import load
+from dpaudit.defenses import base as roles
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record import result as records
 
 
 def prediction_game(
-    defense: PredictionDefense,
+    defense: roles.PredictionDefense,
     model: ItemModel,
-    pair: PredictionPair,
+    pair: roles.PredictionPair,
     attack: Distinguisher,
     observer: str = "values",
 ) -> DistinguishingGame[ExactScores]:
@@ -69,7 +68,7 @@ def shifts(pair: PreparedPair[ExactScores]) -> NDArray[np.float64]:
 
 
 def entry_game(
-    defense: ListDefense, pair: EntryPair, attack: Distinguisher
+    defense: roles.ListDefense, pair: roles.EntryPair, attack: Distinguisher
 ) -> DistinguishingGame[ExactScores]:
     """Set up the game on the list drawn from a row of the completed matrix.
 
@@ -89,7 +88,7 @@ Scores = NDArray[np.float32]
 _REACH, _LONGEST, _NODES = 40.0, 500.0, 20.0
 
 
-def entry_truth(defense: ListDefense, pair: EntryPair) -> Estimate | None:
+def entry_truth(defense: roles.ListDefense, pair: roles.EntryPair) -> Estimate | None:
     """Return the exact ε of the list on this pair; None if it is not known."""
     epsilon = defense.pair_epsilon(pair)
     return None if epsilon is None else Estimate.exact(epsilon, "law of the list")
@@ -127,8 +126,7 @@ def place_epsilon(
     number = np.zeros((k + 1, len(x)))
     number[0] = 1.0
     for other in rivals:
-        above = laplace_tail((x - other) / scale)
-        up = number * above
+        up = number * laplace_tail((x - other) / scale)
         number -= up
         number[1:] += up[:-1]
         number[-1] += up[-1]
@@ -194,14 +192,11 @@ class Match:
         """Run `trials` trials on each data set with one of the model's defenses."""
         game = self.game(defense)
         scores = game.run(trials=trials, seed=seed, executor=executor)
-        law = self.law(defense, game.pair)
-        return PairScores(
-            scores.absent, scores.present, law.truth, share=law.share, shift=law.shift
-        )
+        return PairScores(scores.absent, scores.present, **self.law(defense, game.pair)._asdict())
 
 
 def _values_law(
-    defense: PredictionDefense, pair: PreparedPair[ExactScores], scale: Scale
+    defense: roles.PredictionDefense, pair: PreparedPair[ExactScores], scale: Scale
 ) -> PairLaw:
     """Return the law of shown predictions."""
     noise, moved = defense.noise_of_predictions(scale), shifts(pair)
@@ -211,7 +206,7 @@ def _values_law(
 
 
 def _predicted_list_law(
-    defense: PredictionDefense, pair: PreparedPair[ExactScores], scale: Scale, item: int
+    defense: roles.PredictionDefense, pair: PreparedPair[ExactScores], scale: Scale, item: int
 ) -> PairLaw:
     """Return the law of the list of the best predictions, which is shown without their values."""
     noise = defense.noise_of_predictions(scale)
@@ -223,19 +218,14 @@ def _predicted_list_law(
 
 
 def _drawn_list_law(
-    defense: ListDefense, _: PreparedPair[ExactScores], entries: EntryPair
+    defense: roles.ListDefense, _: PreparedPair[ExactScores], entries: roles.EntryPair
 ) -> PairLaw:
     """Return the law of a list that is drawn by a known law."""
     truth = entry_truth(defense, entries)
     return PairLaw(truth, _share(truth, defense.claim()))
 
 
-def _unknown_law(_: PredictionDefense, __: PreparedPair[ExactScores]) -> PairLaw:
-    """Return what is known of a plug-in's own release."""
-    return PairLaw()
-
-
-def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
+def match_of(served: OnDemandModel, game: Game, seed: int) -> Match:
     """Prepare the neighbouring data sets and the attack of a game.
 
     Raises:
@@ -243,7 +233,7 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
         DataError: there are too few data for a pair.
     """
     attack, first = game.create("game"), served.defenses[0]
-    if isinstance(first, ListDefense):
+    if isinstance(first, roles.ListDefense):
         entries = first.pair(game.pair, served.train.scale)
         drawn = partial(entry_game, pair=entries, attack=attack)
         return Match(entries.summary, drawn, partial(_drawn_list_law, entries=entries))
@@ -258,7 +248,9 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
         values = partial(_values_law, scale=scale)
         return Match(pair.summary, partial(predictions, model=model, pair=pair), values)
     if not issubclass(release, ItemList):
-        return Match(pair.summary, partial(predictions, model=model, pair=pair), _unknown_law)
+        # Nothing is known of a plug-in's own release.
+        game_of = partial(predictions, model=model, pair=pair)
+        return Match(pair.summary, game_of, lambda defense, shown: PairLaw())
     wider = _widened(pair, defense.top_k)
     if wider is not pair:
         pair, model = wider, defense.prepare(wider.ratings)
@@ -275,14 +267,13 @@ def match_of(served: OnDemandModel, game: tables.Game, seed: int) -> Match:
 
 
 def _pair_of(
-    served: OnDemandModel, game: tables.Game, seed: int
-) -> tuple[PredictionPair, ItemModel]:
+    served: OnDemandModel, game: Game, seed: int
+) -> tuple[roles.PredictionPair, ItemModel]:
     defense = served.predicting[0]
     if game.pair != "data":
         pair = defense.pair(game.pair, served.train.scale)
         return pair, defense.prepare(pair.ratings)
-    counts = np.diff(served.train.by_user.start)
-    users = np.flatnonzero(counts >= defense.min_ratings)
+    users = np.flatnonzero(np.diff(served.train.by_user.start) >= defense.min_ratings)
     if len(users) < 2:
         raise DataError(
             f"{len(users)} of the users that the similarity is built from have at least "
@@ -292,7 +283,7 @@ def _pair_of(
     return pair, served.prepared
 
 
-def _widened(pair: PredictionPair, k: int) -> PredictionPair:
+def _widened(pair: roles.PredictionPair, k: int) -> roles.PredictionPair:
     """Add unrated items to the pair until a list of k leaves out at least one item."""
     ratings = pair.ratings
     more = k + 1 - (ratings.n_items - len(ratings.profile(pair.target)))
@@ -328,11 +319,11 @@ class OnDemandGames(GameMeasure[OnDemandConfig, OnDemandModel]):
         self,
         stage: str,
         model: OnDemandModel,
-        defense: OnDemandDefense,
-        game: tables.Game,
+        defense: roles.OnDemandDefense,
+        game: Game,
         match: Match,
     ) -> Iterator[RecordPart]:
-        def score(defense: OnDemandDefense, seed: int) -> PairScores:
+        def score(defense: roles.OnDemandDefense, seed: int) -> PairScores:
             executor = self.context.tasks(stage, model.model, game, of=[defense], controlled=True)
             return match.run(defense, game.trials, seed, executor)
 
@@ -348,3 +339,104 @@ def _shift_share(shift: float, sensitivity: float) -> float:
 def _share(truth: Estimate | None, claim: Claim | None) -> float:
     """Return the share of the claimed ε that a pair shows if the noise keeps the claim."""
     return min(1.0, truth.value / claim.epsilon) if claim and truth else 1.0
+
+
+_TIMED = 5_000
+# The largest number of trials, of both data sets together, that a config may ask for.
+_MOST = 200_000_000
+
+
+def forecast(
+    config: OnDemandConfig, *, factor: float | None = None, minutes: float | None = None
+) -> list[Forecast]:
+    """Forecast every game of the config at every claimed ε.
+
+    The pairs are made or searched for as in the audit, and a few trials are run to time them.
+
+    Args:
+        config: a checked config.
+        factor: the violation to detect, as a multiple of the claim; by default the smallest
+            `detectable` of the gates.
+        minutes: total time for all games; replaces their numbers of trials by as many as fit, at
+            most as many as a config may ask for.
+
+    Raises:
+        DataError: the data cannot be read, or there are too few.
+        InputError: `factor` or `minutes` is out of range.
+    """
+    from threadpoolctl import threadpool_limits
+
+    if factor is not None and not 1 < factor < math.inf:
+        raise InputError(f"factor = {factor} is not a finite number above 1: use e.g. 1.2")
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise InputError(f"minutes = {minutes} is not a positive number: use e.g. 10")
+    ratings = load(config.data)
+    alpha = Plan(config, ratings=ratings).family.alpha
+    gates = [gate.detectable for gate in config.gate if gate.detectable]
+    wanted = factor or (min(gates) if gates else None)
+    with threadpool_limits(1):  # as in the audit, whose pairs depend on the order of summation
+        sampled = [
+            sample
+            for served in OnDemandModel.of(config, ratings)
+            for game in config.game
+            for sample in _samples(config, served, game)
+        ]
+    scale = 1.0
+    if minutes is not None and sampled:
+        scale = 60 * minutes / sum(sample.seconds for sample in sampled)
+    return [_forecast(sample, scale, alpha, wanted) for sample in sampled]
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A game run for a few trials, to measure what it shows and how long it takes."""
+
+    model: str
+    game: Game
+    claim: Claim
+    seconds: float
+    timed: PairScores
+
+
+def _samples(config: OnDemandConfig, served: OnDemandModel, game: Game) -> Iterator[_Sample]:
+    match = match_of(served, game, config.seed)
+    for defense in served.defenses:
+        claim = defense.claim()
+        if claim is None:
+            continue
+        match.run(defense, 1, config.seed)  # compiles the kernels, so that they are not timed
+        clock = time.perf_counter()
+        timed = match.run(defense, _TIMED, config.seed)
+        seconds = (time.perf_counter() - clock) * game.trials / _TIMED
+        yield _Sample(served.model.label, game, claim, seconds, timed)
+
+
+def _forecast(sample: _Sample, scale: float, alpha: float, factor: float | None) -> Forecast:
+    """Forecast, optimistically, the least true ε at which the claim would be found to be false."""
+    claim, asked, share = sample.claim, 2 * sample.game.trials, sample.timed.share
+    trials = max(2, int(min(asked * scale, _MOST)))
+    least = found_from(claim.epsilon, trials, alpha, delta=claim.delta)
+    return Forecast(
+        model=sample.model,
+        pair=sample.game.label,
+        claimed=claim.epsilon,
+        trials=trials,
+        detectable=least / share if share > 0 else math.inf,
+        needed=None if factor is None else _needed(claim, factor * share, alpha),
+        seconds=sample.seconds * trials / asked,
+    )
+
+
+def _needed(claim: Claim, factor: float, alpha: float) -> float:
+    if factor <= 1:
+        return math.inf
+    try:
+        return trials_needed(
+            claim.epsilon,
+            factor,
+            delta=claim.delta,
+            confidence=1 - alpha,
+            game="gaussian" if claim.delta else "laplace",
+        )
+    except InputError:  # more trials than can be run
+        return math.inf

@@ -46,7 +46,7 @@ class OnDemandAudits(AuditKind):
         self, config: OnDemandConfig, *, factor: float | None = None, minutes: float | None = None
     ) -> Sequence[Forecast]:
         """Forecast the games."""
-        from dpaudit.audits.on_demand.forecast import forecast
+        from dpaudit.audits.on_demand.games import forecast
 
         return forecast(config, factor=factor, minutes=minutes) if config.game else ()
 

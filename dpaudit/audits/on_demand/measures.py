@@ -4,35 +4,153 @@
 survives its noise. The divergence of a published Markov chain from its stationary law (Park &
 Acharya 2011, Fig. 4(b)) is not sampled: the law of the state after each number of steps is
 computed.
+
+**Draws.** The user, rating and prediction of each trial are random. Trial `t` depends only on the
+seed and `t`: more trials extend the same sequence, and the order of execution does not matter.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Inference, ListInference
+from dpaudit.auditor.context import Context
 from dpaudit.auditor.measure import Measure, MetricKey, gated, points
 from dpaudit.audits.on_demand.config import Convergence, OnDemandConfig
-from dpaudit.audits.on_demand.draws import TOGETHER, choose, draw_trials, run_blocks
 from dpaudit.audits.on_demand.subject import OnDemandModel, OnDemandModels
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.config.tables import Attack
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import SeesItems, SeesTop
-from dpaudit.core.streams import Streams, generator
+from dpaudit.core.streams import Key, Streams, generator, stream_key
 from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.chain import ranked
 from dpaudit.execution.executor import INLINE, Executor
+from dpaudit.kernels import noise
 from dpaudit.record.result import Measurement
+
+Number = TypeVar("Number", np.bool_, np.float64)
+
+# Trials per block; fixed, so that results do not depend on the number of threads.
+BLOCK = 256
+# The least number of trials of a task whose trials take microseconds.
+TOGETHER = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class TrialDraws:
+    """The draws of `T` trials.
+
+    Attributes:
+        user: position in the list of audited users `(T,)`.
+        draws: three further independent uniform draws in [0, 1) per trial `(T, 3)`.
+        key: the noise source's key for the releases of these trials.
+    """
+
+    user: NDArray[np.int64]
+    draws: NDArray[np.float64]
+    key: Key
+
+    def blocks(self) -> Iterator[tuple[int, Streams]]:
+        """Yield blocks of trials that share a user: the user's position, the trials' streams."""
+        order = np.argsort(self.user, kind="stable")
+        bounds = np.flatnonzero(np.diff(self.user[order])) + 1
+        for trials in np.split(order, bounds):
+            for start in range(0, len(trials), BLOCK):
+                part = trials[start : start + BLOCK]
+                yield int(self.user[part[0]]), Streams(self.key, part)
+
+
+def draw_trials(
+    seed: int,
+    purpose: str,
+    trials: int,
+    users: int,
+    weights: NDArray[np.int64] | None = None,
+) -> TrialDraws:
+    """Draw the trials of one game: a user each, and uniform draws for further choices.
+
+    Args:
+        seed: the run's seed.
+        purpose: name of the random streams; different purposes have independent draws.
+        trials: number of trials.
+        users: number of users.
+        weights: positive weights `(users,)`, in proportion to which users are drawn; uniform if
+            None.
+    """
+    draws = np.empty((trials, 8), np.float32)
+    noise.uniform(
+        draws, np.arange(trials, dtype=np.int64), 0, stream_key(seed, f"{purpose}/trials")
+    )
+    # Two draws of 23 bits make one of 46, so that choices among many items stay uniform.
+    fine = draws[:, ::2] + (draws[:, 1::2].astype(np.float64) - 0.5) * 2.0**-23
+    if weights is None:
+        user = choose(fine[:, 0], users)
+    else:
+        user = np.searchsorted(
+            np.cumsum(weights), choose(fine[:, 0], int(weights.sum())), side="right"
+        )
+    return TrialDraws(user, fine[:, 1:], stream_key(seed, f"{purpose}/noise"))
+
+
+def choose(uniform: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Map uniform draws in [0, 1) to uniform integers in [0, count)."""
+    return (uniform * count).astype(np.int64)
+
+
+# A block of one user's trials: the user's position, and the trials' streams.
+Block = tuple[int, Streams]
+
+
+def run_blocks(
+    draws: TrialDraws,
+    run: Callable[[int, Streams], NDArray[Number]],
+    executor: Executor,
+    together: int = 1,
+) -> NDArray[Number]:
+    """Run every block and return the outcomes `(D, T)` in the order of the trials.
+
+    Args:
+        draws: the trials.
+        run: returns the outcomes `(D, W)` of a block of one user's trials, for each of D defenses.
+        executor: runs the blocks; the result does not depend on it.
+        together: the least number of trials of a task, which consists of whole blocks.
+    """
+    blocks = list(draws.blocks())
+
+    def work(joined: tuple[Block, ...]) -> NDArray[Number]:
+        return np.concatenate([run(*block) for block in joined], axis=1)
+
+    parts = executor.map("blocks", work, _joined(blocks, together), _trials)
+    order = np.concatenate([streams.trials for _, streams in blocks])
+    return np.concatenate(parts, axis=1)[:, np.argsort(order)]
+
+
+def _joined(blocks: Sequence[Block], least: int) -> Iterator[tuple[Block, ...]]:
+    """Yield runs of blocks of at least `least` trials together; the last may have fewer."""
+    joined: tuple[Block, ...] = ()
+    for block in blocks:
+        joined = (*joined, block)
+        if _trials(joined) >= least:
+            yield joined
+            joined = ()
+    if joined:
+        yield joined
+
+
+def _trials(blocks: tuple[Block, ...]) -> int:
+    return sum(len(streams) for _, streams in blocks)
+
 
 # The largest number of states that the paper's figure compares.
 MOST = 10
@@ -61,19 +179,19 @@ class Risk(Measure[OnDemandConfig, OnDemandModel]):
 
     def _recovered(self, stage: str, model: OnDemandModel, asked: Attack) -> Iterator[Measurement]:
         context, family = self.context, self.context.family
+        attack, options = self.attacks[asked.label], _options(context, stage, model, asked)
         correct = run_risk(
-            model.attackable,
-            model.prepared,
-            model.users(),
-            self.attacks[asked.label],
-            draw=asked.draw,
-            trials=context.config.audit.trials,
-            seed=context.seed,
-            executor=context.tasks(stage, model.model, asked),
+            model.attackable, model.prepared, model.users(), attack, draw=asked.draw, **options
         )
         for epsilon, row in zip(model.model.epsilon, correct, strict=True):
             share = proportion(int(row.sum()), len(row), family.alpha, family.confidence)
             yield _accuracy_key(model.label, epsilon, asked).measured(share)
+
+
+def _options(context: Context[Any], stage: str, model: OnDemandModel, *of: Any) -> dict[str, Any]:
+    """Return how a stage of the run draws trials."""
+    executor = context.tasks(stage, model.model, *of)
+    return {"trials": context.config.audit.trials, "seed": context.seed, "executor": executor}
 
 
 def _accuracy_key(model: str, epsilon: float, attack: Attack) -> MetricKey:
@@ -121,7 +239,11 @@ def run_risk(
         exact = defenses[0].exact(model, profile)
         hidden = hidden_items(profile, model.ratings.n_items, scale.width == 0, draws)
         side = defenses[0].side_information(model, profile, hidden)
-        truth = _true_index(profile, hidden, side.candidates)
+        # The index of the hidden rating among the candidates; 0 for an unrated item.
+        position = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
+        rated = profile.items[position] == hidden
+        value = np.where(rated, profile.values[position], side.candidates[0])
+        truth = np.abs(value[:, None] - side.candidates).argmin(1)
 
         def guessed(defense: PredictionDefense | ListDefense) -> NDArray[np.int64]:
             if isinstance(attack, ListInference) and isinstance(defense, ListDefense):
@@ -166,15 +288,6 @@ def _shown_items(
     return candidates[chosen + (inside & (chosen >= position))][:, None]
 
 
-def _true_index(
-    profile: Profile, hidden: NDArray[np.int32], candidates: NDArray[np.float32]
-) -> NDArray[np.int64]:
-    """Return the index of the hidden rating among the candidates; 0 for an unrated item."""
-    position = np.minimum(np.searchsorted(profile.items, hidden), len(profile) - 1)
-    value = np.where(profile.items[position] == hidden, profile.values[position], candidates[0])
-    return np.abs(value[:, None] - candidates).argmin(1)
-
-
 class OnDemandUtility(Measure[OnDemandConfig, OnDemandModel]):
     """`utility.overlap`, `….rmse` and `….mae`: accuracy of noised lists and predictions."""
 
@@ -198,11 +311,7 @@ class OnDemandUtility(Measure[OnDemandConfig, OnDemandModel]):
     def _unit(
         self, stage: str, measured: Callable[..., Iterator[Measurement]], model: OnDemandModel
     ) -> list[Measurement]:
-        options: dict[str, Any] = {
-            "trials": self.context.config.audit.trials,
-            "seed": self.context.seed,
-            "executor": self.context.tasks(stage, model.model),
-        }
+        options = _options(self.context, stage, model)
         return self.context.unit(stage, partial(measured, model, options))
 
     def _overlap(self, model: OnDemandModel, options: dict[str, Any]) -> Iterator[Measurement]:
@@ -335,8 +444,7 @@ class ChainDivergence(Measure[OnDemandConfig, OnDemandModel]):
 
 def chosen_users(users: Sequence[Profile], count: int, seed: int) -> list[Profile]:
     """Draw `count` users without replacement; all if there are no more."""
-    rng = generator(seed, "convergence")
-    picked = np.sort(rng.permutation(len(users))[:count])
+    picked = np.sort(generator(seed, "convergence").permutation(len(users))[:count])
     return [users[int(index)] for index in picked]
 
 

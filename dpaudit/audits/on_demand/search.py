@@ -87,7 +87,8 @@ def _random_change(
     target, other = (int(user) for user in rng.choice(users, 2, replace=False))
     value = float(rng.choice((ratings.scale.minimum, ratings.scale.maximum)))
     target_profile, other_profile = ratings.profile(target), ratings.profile(other)
-    if defense.adjacency == "rating-replace":
+    replaces = defense.adjacency == "rating-replace"
+    if replaces:
         free = other_profile.items[
             (other_profile.values != value) & ~np.isin(other_profile.items, target_profile.items)
         ]
@@ -97,10 +98,8 @@ def _random_change(
         )
     if not len(free):
         return None
-    item = int(rng.choice(free))
-    if defense.adjacency == "rating-replace":
-        return target, RatingReplaced(other, item, value)
-    return target, RatingAdded(other, item, value)
+    change = RatingReplaced if replaces else RatingAdded
+    return target, change(other, int(rng.choice(free)), value)
 
 
 def _proposed(
@@ -108,8 +107,7 @@ def _proposed(
 ) -> list[_Candidate]:
     """Return the directed candidates, the best first."""
     ratings = model.ratings
-    counts = np.diff(ratings.by_user.start)[users]
-    targets = users[np.argsort(counts, kind="stable")][:_TARGETS]
+    targets = users[np.argsort(np.diff(ratings.by_user.start)[users], kind="stable")][:_TARGETS]
     other_users = rng.permutation(users)[: max(1, _ENTRIES // ratings.n_items)]
     target_rated, other_rated = _matrix(ratings, targets), _matrix(ratings, other_users)
     propose = _crossings if ratings.scale.width else _rare_purchases

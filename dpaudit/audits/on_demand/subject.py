@@ -62,13 +62,10 @@ class OnDemandModels(Subject[T]):
         """Iterate over the models."""
         return iter(self.served)
 
-    @property
-    def _first(self) -> OnDemandModel:
-        return self.served[0]
-
     def data(self) -> DataRecord:
         """Record the sizes of the data and the number of attacked users."""
-        return data_record(self.ratings, self._first.train, attacked=len(self._first.attacked))
+        first = self.served[0]
+        return data_record(self.ratings, first.train, attacked=len(first.attacked))
 
     @cached_property
     def inferring(self) -> dict[str, Any]:

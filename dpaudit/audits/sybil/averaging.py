@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Numbers, SybilAttack
-from dpaudit.audits.on_demand.draws import choose, draw_trials, run_blocks
 from dpaudit.audits.on_demand.games import laplace_tail
+from dpaudit.audits.on_demand.measures import choose, draw_trials, run_blocks
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
@@ -90,9 +90,7 @@ def run_sybil(
         raise ConfigError(
             "observe is 'values' and this defense shows lists without values: use observe = 'list'"
         )
-    effort = np.array(efforts, np.int64)
-    if effort.ndim != 1 or not len(effort) or effort[0] < 1 or (np.diff(effort) <= 0).any():
-        raise InputError(f"efforts are {list(efforts)}: give increasing whole numbers from 1 on")
+    effort = increasing("efforts are", efforts)
     users = np.flatnonzero(np.diff(ratings.by_user.start) > defense.min_ratings)
     if not len(users):
         raise DataError(
@@ -121,8 +119,19 @@ def run_sybil(
         return np.stack([trial(user, int(index)) for index in streams.trials], axis=1)
 
     table = run_blocks(drawn, run, executor)
-    planted = table[-2].astype(np.int64)
-    return SybilScores(effort, table[:-2].astype(np.bool_), planted, table[-1])
+    return SybilScores(effort, table[:-2].astype(np.bool_), table[-2].astype(np.int64), table[-1])
+
+
+def increasing(words: str, numbers: Sequence[int]) -> NDArray[np.int64]:
+    """Return numbers of accounts, changes or lists; `words` name them in the error.
+
+    Raises:
+        InputError: they are not increasing positive numbers.
+    """
+    array = np.array(numbers, np.int64)
+    if array.ndim != 1 or not len(array) or array[0] < 1 or (np.diff(array) <= 0).any():
+        raise InputError(f"{words} {list(numbers)}: give increasing whole numbers from 1 on")
+    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,10 +195,15 @@ class _HiddenRating:
         # about equally informative.
         if isinstance(self.defense, PredictionDefense) and noise_scale > accounts.signal:
             levels = levels[[len(levels) // 2]]
-        seen = np.empty((len(releases), len(exact)))
+        ends = float(self._candidates[0]), float(self._candidates[-1])
+        k, seen = self.defense.top_k, np.empty((len(releases), len(exact)))
         for turn, level in enumerate(levels):
             streams = Streams(releases.key, releases.trials[turn :: len(levels)])
-            rows = [self._contested(candidate, float(level)) for candidate in exact]
+            # All entries but that of the hidden item are changed.
+            rows = [
+                replace(row, scores=self.attack.row(row.scores, self.item, float(level), k, ends))
+                for row in exact
+            ]
             seen[turn :: len(levels)] = self._listed(rows, truth, streams, f"/{turn}")
         return seen
 
@@ -203,12 +217,6 @@ class _HiddenRating:
 
     def _read(self, exact: ExactScores, streams: Streams) -> NDArray[np.int64]:
         return self.attack.outcomes(self.defense.release_list(exact, streams).items, self.item)
-
-    def _contested(self, exact: ExactScores, level: float) -> ExactScores:
-        """Return the account's row after it has changed all entries but that of the hidden item."""
-        ends = float(self._candidates[0]), float(self._candidates[-1])
-        row = self.attack.row(exact.scores, self.item, level, self.defense.top_k, ends)
-        return replace(exact, scores=row)
 
     def _exact(self, accounts: FakeAccounts) -> list[ExactScores]:
         """Compute the observing account's noiseless predictions under each candidate."""
@@ -366,15 +374,13 @@ class AccountPlanner:
     def _aim(self, sight: _Sight, signal: float) -> tuple[int, float]:
         """Return the steps of difference that bring l near the cut, and the remaining gap."""
         values = self._own_values(sight)
-        exact = self.defense.exact(self.model, Profile(sight.items, values))
         # Fake accounts do not move the rivals of l under Slope One, and lower them a little under
         # cosine.
-        cut = self._cut(exact)
+        cut = self._cut(self.defense.exact(self.model, Profile(sight.items, values)))
         offset = values.mean() if self.model.ratings.scale.width else 0.0
         middle = float(offset + np.mean(sight.least + sight.most) / 2)
-        steps = len(self.model.ratings.scale.values) - 1
         # A step of a fake account's difference moves s_lk as much as a step of the hidden rating.
-        room = steps * sight.fake_accounts
+        room = (len(self.model.ratings.scale.values) - 1) * sight.fake_accounts
         aim = int(np.clip(np.rint((cut - middle) / signal), -room, room))
         half = signal * (len(self._values) - 1) / 2
         return aim, max(0.0, abs(cut - middle - aim * signal) - half)
@@ -397,8 +403,7 @@ class AccountPlanner:
     @cached_property
     def _noise(self) -> float:
         """The noise's scale `b`."""
-        exact = self.defense.exact(self.model, self.target)
-        return exact.sensitivity / self.defense.epsilon
+        return self.defense.exact(self.model, self.target).sensitivity / self.defense.epsilon
 
     @cached_property
     def _co_ratings(self) -> tuple[NDArray[np.int64], Vector]:

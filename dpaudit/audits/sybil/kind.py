@@ -23,7 +23,7 @@ class SybilAudits(OnDemandAudits):
 
     def subject(self) -> type[Subject[Any]]:
         """Return the class of what is audited."""
-        from dpaudit.audits.sybil.subject import AttackedModels
+        from dpaudit.audits.sybil.measures import AttackedModels
 
         return AttackedModels
 

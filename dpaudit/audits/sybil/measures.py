@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import PassiveAttack, SybilAttack
 from dpaudit.auditor.measure import Measure, MetricKey, points
-from dpaudit.audits.on_demand.draws import draw_trials, run_blocks
-from dpaudit.audits.on_demand.subject import OnDemandModel
-from dpaudit.audits.sybil.averaging import run_sybil
+from dpaudit.auditor.records import attack_record
+from dpaudit.audits.on_demand.measures import draw_trials, run_blocks
+from dpaudit.audits.on_demand.subject import OnDemandModel, OnDemandModels
+from dpaudit.audits.sybil.averaging import increasing, run_sybil
 from dpaudit.audits.sybil.config import Sybil, SybilConfig
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.core.errors import ConfigError, DataError, InputError
@@ -25,6 +26,23 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record import result as records
+
+
+@dataclass(frozen=True)
+class AttackedModels(OnDemandModels[SybilConfig]):
+    """Recommenders that serve on demand, with the attackers."""
+
+    def trials(self) -> int:
+        """Return the number of trials, with those of the attackers."""
+        trials = sum(sybil.trials for sybil in self.context.config.sybil)
+        return super().trials() + trials * sum(len(model.defenses) for model in self.served)
+
+    def sybil_attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the records of the Sybil attacks and passive attacks, by label."""
+        return {
+            sybil.label: {**attack_record(sybil.create("sybil")), **sybil.settings}
+            for sybil in self.context.config.sybil
+        }
 
 
 class SybilAttacks(Measure[SybilConfig, OnDemandModel]):
@@ -46,29 +64,18 @@ class SybilAttacks(Measure[SybilConfig, OnDemandModel]):
         """
         for sybil in self.context.config.sybil:
             stage = f"{model.label}: Sybil attack {sybil.label}"
-            attack = sybil.create("sybil")
             for defense in model.defenses:
-                efforts = partial(self._efforts, stage, model, defense, sybil, attack)
+                efforts = partial(self._efforts, stage, model, defense, sybil)
                 yield from self.context.unit(stage, efforts)
 
     def _efforts(
-        self,
-        stage: str,
-        model: OnDemandModel,
-        defense: OnDemandDefense,
-        sybil: Sybil,
-        attack: Any,
+        self, stage: str, model: OnDemandModel, defense: OnDemandDefense, sybil: Sybil
     ) -> Iterator[records.Measurement]:
         context, family = self.context, self.context.family
+        executor = context.tasks(stage, model.model, sybil, of=[defense])
+        attack = sybil.create("sybil")
         try:
-            correct = _run(
-                defense,
-                model.train,
-                attack,
-                sybil,
-                context.seed,
-                context.tasks(stage, model.model, sybil, of=[defense]),
-            )
+            correct = _run(defense, model.train, attack, sybil, context.seed, executor)
         except (ConfigError, DataError) as error:
             case = f"Sybil attack {sybil.label!r} against model {model.label!r}"
             raise type(error)(f"{case}: {error}") from error
@@ -91,32 +98,13 @@ def _run(
     executor: Executor,
 ) -> NDArray[np.bool_]:
     """Run the attack; whether it succeeds with each effort in each trial `(E, T)`."""
+    options: dict[str, Any] = {"trials": sybil.trials, "seed": seed, "executor": executor}
     if isinstance(attack, PassiveAttack):
-        return run_passive(
-            defense,
-            ratings,
-            attack,
-            auxiliary=sybil.efforts,
-            background=sybil.background,
-            trials=sybil.trials,
-            seed=seed,
-            executor=executor,
-        )
-    return run_sybil(
-        defense,
-        ratings,
-        _reading(attack, defense),
-        efforts=sybil.efforts,
-        trials=sybil.trials,
-        seed=seed,
-        executor=executor,
-    ).correct
-
-
-def _reading(attack: SybilAttack, defense: OnDemandDefense) -> SybilAttack:
-    """Return the attack; on unordered lists it reads only an item's membership."""
-    unordered = isinstance(defense, ListDefense) and not defense.is_ordered()
-    return attack.on_sets() if unordered else attack
+        options["background"] = sybil.background
+        return run_passive(defense, ratings, attack, auxiliary=sybil.efforts, **options)
+    if isinstance(defense, ListDefense) and not defense.is_ordered():
+        attack = attack.on_sets()  # of unordered lists it reads only an item's membership
+    return run_sybil(defense, ratings, attack, efforts=sybil.efforts, **options).correct
 
 
 def run_passive(
@@ -168,9 +156,7 @@ def run_passive(
             "the attack 'passive-lists' observes lists of related items, which this defense does "
             "not have: use an item-item recommender"
         )
-    observed = np.array(auxiliary, np.int64)
-    if observed.ndim != 1 or not len(observed) or observed[0] < 1 or (np.diff(observed) <= 0).any():
-        raise InputError(f"auxiliary is {list(auxiliary)}: give increasing whole numbers from 1 on")
+    observed = increasing("auxiliary is", auxiliary)
     if background < 1:
         raise InputError(f"background is {background}: give at least 1, as the decoy needs one")
     counts = np.diff(ratings.by_user.start)
@@ -241,8 +227,7 @@ def stage(
     start, item, _ = ratings.by_user
     counts = np.diff(start)
     target_rows = rng.permutation(np.arange(start[target], start[target + 1]))
-    other_users = np.setdiff1d(np.flatnonzero(counts), [target])
-    chosen = rng.choice(other_users, background, replace=False)
+    chosen = rng.choice(np.setdiff1d(np.flatnonzero(counts), [target]), background, replace=False)
     rows = start[chosen] + rng.integers(counts[chosen])
     kept = np.ones(len(ratings), bool)
     kept[rows], kept[target_rows[0]] = False, False

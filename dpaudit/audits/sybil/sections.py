@@ -72,21 +72,15 @@ def _efforts(result: AuditResult) -> list[Table]:
         return []
     models = list(dict.fromkeys(accuracy.model for accuracy in accuracies))
     points = {(accuracy.model, accuracy.epsilon) for accuracy in accuracies}
+    groups: dict[tuple[str, float, str | None], list[Measurement]] = {}
+    for accuracy in accuracies:
+        key = accuracy.model, accuracy.epsilon, accuracy.attack
+        groups.setdefault(key, []).append(accuracy)
     cells = [
         [
             model,
             words.epsilon(epsilon),
-            *(
-                _effort(
-                    [
-                        accuracy
-                        for accuracy in accuracies
-                        if (accuracy.model, accuracy.epsilon) == (model, epsilon)
-                        and accuracy.attack == attack
-                    ]
-                )
-                for attack in attacks
-            ),
+            *(_effort(groups.get((model, epsilon, attack), [])) for attack in attacks),
         ]
         for model, epsilon in sorted(points, key=lambda point: (models.index(point[0]), point[1]))
     ]
@@ -120,7 +114,8 @@ def _accuracy_chart(result: AuditResult, look: Look) -> Chart | None:
         return None
     tried = sorted({datum["x"] for datum in data})
     x = Axis.over("accounts, changes or observed lists", tried, values=tried, units=True)
-    baselines = [*_guesses(result), (words.percent(LEVEL), LEVEL)]
+    guesses = dict.fromkeys(_guess(result, attack) for attack in result.sybil_attacks.values())
+    baselines = [*guesses, (words.percent(LEVEL), LEVEL)]
     return lines_chart(
         Lines(
             "sybil",
@@ -142,10 +137,6 @@ def _accuracy_chart(result: AuditResult, look: Look) -> Chart | None:
 def _guess(result: AuditResult, attack: Mapping[str, Any]) -> Guess:
     """Return how often a guess is right; who observes lists only tells one user from another."""
     return rating_guess(result) if "category" in attack else COIN
-
-
-def _guesses(result: AuditResult) -> list[Guess]:
-    return list(dict.fromkeys(_guess(result, attack) for attack in result.sybil_attacks.values()))
 
 
 def _datum(accuracy: Measurement) -> Datum:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.inference.linear import LinearIdeal
+from dpaudit.attacks.inference import LinearIdeal
 from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import generator

@@ -12,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dpaudit.attacks.black_box.learned import LearnedScore, Outputs
+from dpaudit.attacks.black_box.encoding import Outputs
+from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import InputError
 

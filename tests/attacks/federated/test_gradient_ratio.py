@@ -14,7 +14,7 @@ from scipy import stats
 from submission_cases import p_values_of, verdicts_of  # type: ignore[import-not-found]
 
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
-from dpaudit.attacks.federated.zero_mean import ZeroMean
+from dpaudit.attacks.federated.residuals import ZeroMean
 from dpaudit.core.transcripts import Round, UserItemPairs
 
 Numbers = NDArray[Any]

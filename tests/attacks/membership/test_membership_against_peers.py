@@ -21,8 +21,7 @@ from privacy_guard_attacks import (  # type: ignore[import-not-found]
 from scipy.special import ndtri_exp
 
 from dpaudit.attacks.base import Signals
-from dpaudit.attacks.membership.lira import Lira
-from dpaudit.attacks.membership.rmia import Rmia
+from dpaudit.attacks.membership.inference import Lira, Rmia
 from dpaudit.audits.membership.rates import Curve
 
 pytest.importorskip("privacy_guard.attacks.rmia_attack")

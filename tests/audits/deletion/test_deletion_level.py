@@ -11,8 +11,7 @@ from membership_cases import small_ratings, small_table  # type: ignore[import-n
 from scipy.sparse import csr_array
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.attacks.membership.global_threshold import GlobalThreshold
-from dpaudit.attacks.membership.lira import Lira
+from dpaudit.attacks.membership.inference import GlobalThreshold, Lira
 from dpaudit.audits.membership.calibration import Calibration, Trials, division, judged, rivals
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.rates import certified

@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.attacks.base import SubmissionTest
-from dpaudit.attacks.federated.energy import Energy
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
-from dpaudit.attacks.federated.two_sample import TwoSample
-from dpaudit.attacks.federated.zero_mean import ZeroMean
+from dpaudit.attacks.federated.residuals import Energy, TwoSample, ZeroMean
 from dpaudit.audits.federated.transcripts import Checkpoint, Finding, Truth, run_transcript
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts

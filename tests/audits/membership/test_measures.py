@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.attacks.membership.global_threshold import GlobalThreshold
+from dpaudit.attacks.membership.inference import GlobalThreshold
 from dpaudit.auditor.context import Context
 from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.plan import Plan

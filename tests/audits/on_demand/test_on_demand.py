@@ -12,13 +12,14 @@ from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.attacks.distinguishing.item_place import ItemPlace
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.attacks.inference.linear import LinearIdeal
-from dpaudit.audits.on_demand.draws import BLOCK, choose, draw_trials
+from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace, LikelihoodRatio
+from dpaudit.attacks.inference import LinearIdeal
 from dpaudit.audits.on_demand.games import entry_game, prediction_game, shifts
 from dpaudit.audits.on_demand.measures import (
+    BLOCK,
     _shown_items,
+    choose,
+    draw_trials,
     hidden_items,
     run_held_out,
     run_overlap,

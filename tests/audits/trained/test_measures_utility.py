@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from scipy import stats
 
-from dpaudit.attacks.reconstruction.ratings import Reconstruction
+from dpaudit.attacks.reconstruction import Reconstruction
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit

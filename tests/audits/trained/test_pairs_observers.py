@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from dpaudit.attacks.reconstruction.submissions import FromSubmissions
+from dpaudit.attacks.reconstruction import FromSubmissions
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.pairs import PairSearch

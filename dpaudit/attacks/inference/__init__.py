@@ -1,1 +1,0 @@
-"""Infer one hidden rating or purchase from recommendations."""

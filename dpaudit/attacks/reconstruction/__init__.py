@@ -1,1 +1,0 @@
-"""Reconstruct sensitive ratings from a released model or from submissions."""

@@ -1,1 +1,0 @@
-"""Attacks with fake accounts."""
