@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpaudit.attacks.black_box.learned import LearnedScore
-from dpaudit.auditor.games.certify import Level, bound
-from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.games.certify import GameScores, Level, bound
 from dpaudit.audits.mechanism.blocks import failed
 from dpaudit.audits.mechanism.calls import MOST, Calls, OutputTrials, Score, alike, numeric
 from dpaudit.audits.mechanism.certificate import (

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import as_batch
 from dpaudit.auditor.games import certify as certifying
-from dpaudit.auditor.games.controls import Bar
+from dpaudit.auditor.games.certify import Bar
 from dpaudit.audits.mechanism.calls import OutputTrials, Score
 from dpaudit.audits.mechanism.certificate import OutputCertificate
 from dpaudit.audits.mechanism.game import OutputBound

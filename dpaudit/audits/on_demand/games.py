@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.auditor.distinguishing import GameMeasure, OneGame
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import DistinguishingGame
-from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.auditor.measure import RecordPart
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.search import search_pair
