@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.cli.failing import report_option
 from dpaudit.cli.options import PathType, style_option, waivers_option
-from dpaudit.cli.writing import checked, conclude, deliver, echo, render, screen
+from dpaudit.cli.writing import checked, conclude, deliver, echo, render, report_option, screen
 from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
@@ -59,7 +58,7 @@ def gate(
     Waivers are judged on the day of the evaluation: those that were active when the run was made
     may have expired. A baseline adds to the gates and excuses nothing that fails without it.
     """
-    from dpaudit.auditor.judgement import check_ids, judge_run
+    from dpaudit.auditor.gate import check_ids, judge_run
     from dpaudit.config import load as config_file
     from dpaudit.record import storage as record
     from dpaudit.record.comparison import compare

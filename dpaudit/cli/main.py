@@ -9,18 +9,16 @@ from typing import Any, NamedTuple
 
 import click
 
-from dpaudit.cli.audit import report, run
+from dpaudit.cli.audit import merge, report, run, runs, split
 from dpaudit.cli.catalogue import data, list_, schema, show
 from dpaudit.cli.claims import claims
 from dpaudit.cli.epsilon import epsilon
-from dpaudit.cli.failing import write_failure
 from dpaudit.cli.gate import diff, gate
 from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
 from dpaudit.cli.stopping import StopSignal, stoppable
-from dpaudit.cli.tasks import merge, runs, split
-from dpaudit.cli.writing import UnwrittenError
+from dpaudit.cli.writing import UnwrittenError, write_failure
 from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
 from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
 from dpaudit.core.standard import streams

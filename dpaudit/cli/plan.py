@@ -26,9 +26,8 @@ from dpaudit.core.errors import ConfigError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dpaudit.auditor.cost import Cost
     from dpaudit.auditor.kind import Forecast
-    from dpaudit.execution.sampling import Sample
+    from dpaudit.execution.sampling import Cost, Sample
     from dpaudit.execution.workers import Workers
 
 _GAMES = ("laplace", "gaussian", "randomized-response")
