@@ -10,16 +10,20 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.games.certify import Certificate, Level, NoiseGame
-from dpaudit.auditor.games.controls import mutant_of
-from dpaudit.auditor.games.outcomes import CoinScores, GameScores
+from dpaudit.auditor.games.certify import (
+    Certificate,
+    CoinScores,
+    GameScores,
+    Level,
+    NoiseGame,
+    mutant_of,
+)
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.leak import leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
 from dpaudit.bounds.frequentist.roc_limits import best_advantage
-from dpaudit.config.models import ModelsConfig
-from dpaudit.config.tables import Game
+from dpaudit.config.tables import Game, ModelsConfig
 from dpaudit.core.claim import delta_of
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Family, FindingRecord, Measurement

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from dpaudit.auditor.context import Subject
-from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.measure import Measure
 from dpaudit.auditor.ruling import Trainings
 from dpaudit.config.gate import Gate
 from dpaudit.config.schema import Audit, Config
 from dpaudit.config.tables import Game
 from dpaudit.core import registry
+from dpaudit.execution.sampling import Cost
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement
 

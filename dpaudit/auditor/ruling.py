@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dpaudit.auditor.games.controls import shows
+from dpaudit.auditor.games.certify import shows
 from dpaudit.config.gate import Gate
 from dpaudit.core.rounding import at_least
 from dpaudit.record.metrics import entry

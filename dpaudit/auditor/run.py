@@ -10,17 +10,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dpaudit.auditor.context import Audited, Context, Subject
-from dpaudit.auditor.cost import Cost
-from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.gate import judge_run
 from dpaudit.auditor.measure import RecordPart
-from dpaudit.auditor.plan import Plan, opened_store
+from dpaudit.auditor.plan import Plan, RunFolder, opened_store
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.sampling import Sampler, peak_memory
+from dpaudit.execution.sampling import Cost, Sampler, peak_memory
 from dpaudit.execution.tasks import Progress
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.plan import Plan, opened_store
+from dpaudit.auditor.plan import Plan, RunFolder, opened_store
 from dpaudit.auditor.run import measured
 from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.games.controls import Bar
+from dpaudit.auditor.games.certify import Bar
 from dpaudit.auditor.gate import bars, identifier, judge, rule
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.audits.membership.trainings import JudgedTrainings

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from dpaudit.auditor.judgement import check_ids, judge_run
+from dpaudit.auditor.gate import check_ids, judge_run
 from dpaudit.config.gate import Gate
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.result import AuditResult

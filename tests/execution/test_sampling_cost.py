@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from scratch_package import install  # type: ignore[import-not-found]
 
-from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import cost_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
-from dpaudit.execution.sampling import Sample
+from dpaudit.execution.sampling import Cost, Sample
 
 VALUES: dict[str, Any] = {
     "seed": 3,
@@ -68,7 +67,7 @@ def test_a_kind_of_another_package_estimates_its_own_cost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
-from dpaudit.auditor.cost import Cost
+from dpaudit.execution.sampling import Cost
 from dpaudit.auditor.kind import AuditKind
 from dpaudit.config.schema import Config
 

@@ -16,8 +16,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.gate import judge
-from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.gate import judge, judge_run
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.plan import Plan
 from dpaudit.audits.deletion.sections import printed, sentence, units, witnessed, word

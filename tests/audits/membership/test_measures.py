@@ -25,8 +25,7 @@ from scipy.sparse import csr_array
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.plan import Plan
+from dpaudit.auditor.plan import Plan, RunFolder
 from dpaudit.auditor.run import cost_of, run_audit
 from dpaudit.auditor.shards import merge, run_shard
 from dpaudit.audits.membership.config import MembershipConfig

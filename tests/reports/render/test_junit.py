@@ -5,7 +5,7 @@ from xml.etree import ElementTree as Xml
 
 import ci_reports  # type: ignore[import-not-found]
 
-from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.gate import judge_run
 from dpaudit.record.result import AuditResult, FindingRecord, PlaceRecord
 from dpaudit.record.waivers import Waiver
 from dpaudit.reports.ci import Failure

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.gate import judge_run
 from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement
 from dpaudit.record.waivers import Waiver
 from dpaudit.reports.sections.outcome import next_step, reason_of

@@ -5,7 +5,7 @@ from datetime import date
 
 from rich.console import Console
 
-from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.gate import judge_run
 from dpaudit.record.result import AuditResult
 from dpaudit.record.waivers import Waiver
 from dpaudit.reports.ci import run_of
