@@ -1,4 +1,4 @@
-"""`dpaudit run`, `split`, `merge`, `runs` and `report`: a run at once or in shards, and its tasks."""
+"""`dpaudit run`, `report`, `split`, `merge` and `runs`: a run, its shards and its tasks."""
 
 from __future__ import annotations
 
@@ -9,29 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import (
-    PathType,
-    allow_code_option,
-    force_option,
-    import_from,
-    import_now,
-    overrides_option,
-    run_workers_option,
-    waivers_option,
-)
+from dpaudit.cli import options, writing
+from dpaudit.cli.options import PathType
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
-from dpaudit.cli.writing import (
-    STANDARD_OUTPUT,
-    Output,
-    begin,
-    deliver,
-    echo,
-    reads,
-    render,
-    report_option,
-    screen,
-    tell,
-)
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import own_folder
 from dpaudit.core.rounding import size
@@ -64,22 +44,22 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
     help="Replace the config's seed; entropy draws one that the record does not store.  "
     "[default: the config's, or drawn]",
 )
-@overrides_option("the config")
-@report_option
-@waivers_option("of the config")
-@run_workers_option
+@options.overrides("the config")
+@writing.report_option
+@options.waivers("of the config")
+@options.run_workers
 @click.option(
     "--fresh",
     is_flag=True,
     help="Run everything again; drop the finished tasks in the folder, of any run.",
 )
-@force_option
+@options.force
 @click.option(
     "--shard",
     metavar="I/N",
     help="Run only the I-th of N parts, and write no record: 'dpaudit merge' makes it of all.",
 )
-@allow_code_option
+@options.allow_code
 @click.option("-v", "--verbose", is_flag=True, help="Print all numbers of each model, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
@@ -120,22 +100,22 @@ def run(
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
         Plan(checked).check_waivers(f"{waivers}: ")
-    reads(ctx, checked.source)
-    target = Output.of(output or own_folder(config.stem), reports)
+    writing.reads(ctx, checked.source)
+    target = writing.Output.of(output or own_folder(config.stem), reports)
     folder = target.folder
     plan = Plan(checked, RunFolder(folder, fresh, force), allow_code)
     replaced = plan.replaced() if part is None else ""
-    begin(ctx)
+    writing.begin(ctx)
     if checked.ordered:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")
     else:
         keeps_tasks(ctx, folder / store_name(part), fresh=fresh)
     if allow_code:
-        import_from(config.parent, checked.code)
+        options.import_from(config.parent, checked.code)
     # A function of Python's holds the global lock.
     workers = workers or Workers.all_cores("processes" if checked.ordered else "threads")
     if allow_code and workers.backend == "threads":
-        import_now(checked.code)
+        options.import_now(checked.code)
     placed = config_file.placing(checked, config, overrides)
     with Reporter(quiet=quiet) as reporter, placed:
         if replaced and not quiet:
@@ -146,7 +126,7 @@ def run(
             result = auditor.run(plan, workers, reporter)
     if part is not None:
         if not quiet:
-            echo(f"Shard {part} is done; when all are: dpaudit merge {place(folder)}")
+            writing.echo(f"Shard {part} is done; when all are: dpaudit merge {place(folder)}")
         return
     ctx.exit(target.finish(result, quiet=quiet, details=verbose))
 
@@ -170,7 +150,7 @@ def _check(waivers: Path | None, config: Config) -> None:
     "-o",
     "--output",
     type=PathType(dir_okay=False, allow_dash=True),
-    default=STANDARD_OUTPUT,
+    default=writing.STANDARD_OUTPUT,
     help="[default: standard output]",
 )
 def report(folder: Path, name: str, output: Path) -> None:
@@ -183,7 +163,7 @@ def report(folder: Path, name: str, output: Path) -> None:
         raise ConfigError(
             f"the report would replace {place(source)}, its record: give -o another file"
         )
-    deliver([(output, render(name, record.load(folder)))])
+    writing.deliver([(output, writing.render(name, record.load(folder)))])
 
 
 def _seed(text: str) -> str:
@@ -213,8 +193,8 @@ def split(config: Path) -> None:
     folders = list(hand_out(checked))
     parents = ", ".join(dict.fromkeys(str(folder.parent) for folder in folders))
     handed = f"{len(folders)} trainings are in {parents}."
-    tell([f"{handed} Train on each task.json, and write what it asks."])
-    echo(f"Then run: dpaudit run {config}")  # to be copied
+    writing.tell([f"{handed} Train on each task.json, and write what it asks."])
+    writing.echo(f"Then run: dpaudit run {config}")  # to be copied
 
 
 @click.command()
@@ -225,8 +205,8 @@ def split(config: Path) -> None:
     type=PathType(file_okay=False),
     help="Output folder for the merged tasks, the record and the reports.  [default: the first]",
 )
-@report_option
-@force_option
+@writing.report_option
+@options.force
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def merge(
@@ -245,7 +225,7 @@ def merge(
     from dpaudit.auditor.shards import merge as merged
     from dpaudit.execution.reporter import Reporter
 
-    target = Output.of(output or folders[0], reports)
+    target = writing.Output.of(output or folders[0], reports)
     with Reporter(quiet=quiet) as reporter:
         result = merged(folders, target.folder, force=force, progress=reporter)
     ctx.exit(target.finish(result, quiet=quiet))
@@ -271,9 +251,9 @@ def runs(folder: Path) -> None:
         about = plain(
             ", ".join(f"{name} {word}" for name, word in _about(contents.meta, contents.identity))
         )
-        echo(f"{plain(str(place))}, {size(place.stat().st_size)}{about and ': ' + about}")
+        writing.echo(f"{plain(str(place))}, {size(place.stat().st_size)}{about and ': ' + about}")
         if contents.damage:
-            echo(contents.damage)
+            writing.echo(contents.damage)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column("stage", overflow="fold")
         for name in ("tasks", "trials", "size", "seconds"):
@@ -281,7 +261,7 @@ def runs(folder: Path) -> None:
         for stage, total in contents.stages.items():
             cells = (total.tasks, total.trials, size(total.size), f"{total.seconds:.1f}")
             table.add_row(Text(plain(stage)), *map(str, cells))
-        screen().print(table)
+        writing.screen().print(table)
 
 
 def _about(meta: dict[str, str], identity: dict[str, str]) -> list[tuple[str, str]]:

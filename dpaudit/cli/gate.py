@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.cli.options import PathType, style_option, waivers_option
+from dpaudit.cli import options
+from dpaudit.cli.options import PathType
 from dpaudit.cli.writing import checked, conclude, deliver, echo, render, report_option, screen
 from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
@@ -32,7 +33,7 @@ _COMPARED = {"outcome", "reason"}
     type=PathType(dir_okay=False),
     help="A TOML file with [[gate]] tables to use instead of the gates of the run.",
 )
-@waivers_option("of the run")
+@options.waivers("of the run")
 @click.option(
     "--baseline",
     type=PathType(),
@@ -40,7 +41,7 @@ _COMPARED = {"outcome", "reason"}
     "fails; what is not comparable is undecided.",
 )
 @report_option
-@style_option("json")
+@options.style("json")
 @click.option("-q", "--quiet", is_flag=True, help="Print no text; JSON and reports are printed.")
 @click.pass_context
 def gate(
@@ -176,7 +177,7 @@ def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
 @click.command()
 @click.argument("baseline", type=PathType())
 @click.argument("folder", type=PathType())
-@style_option("md", "json")
+@options.style("md", "json")
 @click.option(
     "--all", "everything", is_flag=True, help="Show also what is the same and cannot be told."
 )

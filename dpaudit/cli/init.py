@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
+from dpaudit.cli import options
 from dpaudit.cli.options import PathType
 from dpaudit.cli.writing import echo, tell
 from dpaudit.core.errors import ConfigError, DataError
@@ -120,12 +121,11 @@ class _AuditType(click.Choice[str]):
     help="The columns of --data, by name or by position from 0; guessed by default.",
 )
 @click.option("--encoding", metavar="NAME", help="The encoding of --data.  [default: UTF-8]")
-@click.option(
+@options.defaulted(
     "--missing-ids",
-    type=click.Choice(["error", "drop", "keep"]),
-    default="error",
-    show_default=True,
-    help="What to do with rows of --data whose user or item is NaN, null, -1 and the like.",
+    click.Choice(["error", "drop", "keep"]),
+    "error",
+    "What to do with rows of --data whose user or item is NaN, null, -1 and the like.",
 )
 @click.option(
     "--scale",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.cli.options import NumberRange, PathType, WholeRange, style_option
+from dpaudit.cli import options
+from dpaudit.cli.options import NumberRange, PathType, WholeRange
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError
@@ -121,15 +122,11 @@ class _KindType(click.ParamType[Any]):
     type=NumberRange(0, 25, min_open=True),
     help="The largest ε allowed; it is kept if a planted leak of twice that is found (19 of 20).",
 )
-@click.option(
-    "--confidence",
-    type=NumberRange(0.5, 1, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Confidence of each interval.",
+@options.defaulted(
+    "--confidence", NumberRange(0.5, 1, max_open=True), 0.95, "Confidence of each interval."
 )
-@click.option("--seed", type=WholeRange(0), default=0, show_default=True, help="Random halves.")
-@style_option("json")
+@options.defaulted("--seed", WholeRange(0), 0, "Random halves.")
+@options.style("json")
 @click.pass_context
 def membership(
     ctx: click.Context,

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, cast
 import click
 from click.core import ParameterSource
 
-from dpaudit.cli.options import (
-    NumberRange,
-    NumberType,
-    PathType,
-    WholeRange,
-    allow_code_option,
-    import_from,
-    overrides_option,
-    workers_option,
-)
+from dpaudit.cli import options
+from dpaudit.cli.options import NumberRange, NumberType, PathType, WholeRange
 from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError
 
@@ -45,45 +37,26 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 @click.command()
 @click.argument("config", required=False, type=PathType())
 @click.option("--epsilon", type=NumberType(), help="The claimed ε, without CONFIG.")
-@click.option("--delta", type=NumberType(), default=0.0, show_default=True, help="The claimed δ.")
-@click.option(
-    "--confidence",
-    type=NumberType(),
-    default=0.95,
-    show_default=True,
-    help="Confidence of the bounds.",
-)
-@click.option(
-    "--trials",
-    type=WholeRange(2),
-    default=20_000,
-    show_default=True,
-    help="Trials on both data sets together.",
-)
-@click.option(
-    "--game",
-    type=click.Choice(_GAMES),
-    default="laplace",
-    show_default=True,
-    help="The mechanism that is assumed.",
-)
+@options.defaulted("--delta", NumberType(), 0.0, "The claimed δ.")
+@options.defaulted("--confidence", NumberType(), 0.95, "Confidence of the bounds.")
+@options.defaulted("--trials", WholeRange(2), 20_000, "Trials on both data sets together.")
+@options.defaulted("--game", click.Choice(_GAMES), "laplace", "The mechanism that is assumed.")
 @click.option(
     "--factor", type=NumberType(), help="Also print how many trials detect this multiple of ε."
 )
 @click.option(
     "--minutes", type=NumberType(), help="With CONFIG: use as many trials as fit into this time."
 )
-@click.option(
+@options.defaulted(
     "--timing",
+    NumberRange(0, 1e6, min_open=True),
+    4.0,
+    "With CONFIG: the time in which the first tasks of the stages are timed.",
     metavar="SECONDS",
-    type=NumberRange(0, 1e6, min_open=True),
-    default=4.0,
-    show_default=True,
-    help="With CONFIG: the time in which the first tasks of the stages are timed.",
 )
-@overrides_option("CONFIG")
-@workers_option
-@allow_code_option
+@options.overrides("CONFIG")
+@options.workers
+@options.allow_code
 @click.pass_context
 def plan(
     ctx: click.Context,
@@ -155,7 +128,7 @@ def _plan_config(
             f"{path} has no games whose power can be forecast: leave out --factor and --minutes"
         )
     if allow_code:
-        import_from(path.parent, checked.code)
+        options.import_from(path.parent, checked.code)
     placed = config_file.placing(checked, path, overrides)
     with Reporter(quiet=True) as reporter, placed:
         cost = cost_of(planned, reporter, timing)
