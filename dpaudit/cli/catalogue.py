@@ -112,7 +112,10 @@ def _titles(what: str) -> dict[str, str]:
     from dpaudit.core import registry
 
     parts = registry.every(cast(registry.Group, what))
-    return {name: getattr(part, "title", _first_line(part)) for name, part in parts.items()}
+    return {
+        name: getattr(part, "title", (inspect.getdoc(part) or "").partition("\n")[0])
+        for name, part in parts.items()
+    }
 
 
 def _faults(what: str) -> list[str]:
@@ -139,10 +142,6 @@ def _metrics() -> dict[str, str]:
             lines.append(f"may gate (larger is {metric.larger}), where: {where}")
         descriptions[metric.name] = f"\n{'':{_NAME}} ".join(lines)
     return descriptions
-
-
-def _first_line(part: Any) -> str:
-    return (inspect.getdoc(part) or "").partition("\n")[0]
 
 
 def _explain(part: Any) -> None:

@@ -165,10 +165,11 @@ def _of_counts(text: str, method: str | None) -> _Outcomes:
     bound = {"clopper-pearson": clopper_pearson_epsilon, "gdp": gdp_epsilon}[_pick(method, COUNTS)]
     tp, fp, fn, tn = _numbers("--counts", text, "TP,FP,FN,TN")
 
-    def certified(*counts: int, **level: Any) -> _Bound:
-        return bound(Counts(*counts), **level), None
-
-    return _Outcomes(certified, (tp, fp, fn, tn), (fn, tn, tp, fp))
+    return _Outcomes(
+        lambda *counts, **level: (bound(Counts(*counts), **level), None),
+        (tp, fp, fn, tn),
+        (fn, tn, tp, fp),
+    )
 
 
 def _of_one_run(text: str, method: str | None) -> _Outcomes:
@@ -180,10 +181,11 @@ def _of_one_run(text: str, method: str | None) -> _Outcomes:
     bound = bounds[_pick(method, ONE_RUN)]
     canaries, guesses, right = _numbers("--one-run", text, "M,R,V")
 
-    def certified(*numbers: int, **level: Any) -> _Bound:
-        return bound(*numbers, **level), None
-
-    return _Outcomes(certified, (canaries, guesses, right), (canaries, guesses, guesses - right))
+    return _Outcomes(
+        lambda *numbers, **level: (bound(*numbers, **level), None),
+        (canaries, guesses, right),
+        (canaries, guesses, guesses - right),
+    )
 
 
 def _of_scores(

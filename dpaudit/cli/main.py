@@ -100,10 +100,8 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
         return _End(stopped.message(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, UnwrittenError):
         return _End(str(error), error.code, None if error.reported else "")
-    if isinstance(error, ConfigError):
-        return _End(str(error), USER_ERROR, where=error.where)
-    if isinstance(error, InputError):
-        return _End(str(error), USER_ERROR)
+    if isinstance(error, ConfigError | InputError):
+        return _End(str(error), USER_ERROR, where=getattr(error, "where", None))
     if isinstance(error, DpauditError):
         code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR
         return _End(str(error), code, _UNSAID)

@@ -18,11 +18,10 @@ from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from dpaudit.audits.scores.features import FeatureKind
     from dpaudit.audits.scores.observational import Corrected
     from dpaudit.audits.scores.one_model import OneModel
+    from dpaudit.core.estimate import Estimate
     from dpaudit.record.result import GateRecord, RunOutcome
 
 _ASSUMES = (
@@ -252,45 +251,33 @@ def _assumed(corrected: Corrected) -> Iterator[str]:
 
 
 def _json(audit: OneModel, judged: Sequence[GateRecord], outcome: RunOutcome) -> str:
+    """Return the numbers; corrected ones are null if nothing is corrected."""
+    from pydantic_core import to_jsonable_python
+
     from dpaudit.reports import words
 
+    corrected = audit.corrected and {
+        **{name: value for name, value in vars(audit.corrected).items() if name != "tpr"},
+        "tpr": audit.corrected.tpr and _by_rate(audit.corrected.tpr),
+    }
     record = {
-        "auc": _dumped(audit.auc),
-        "tpr": _dumped_rates(audit.tpr),
+        "auc": audit.auc,
+        "tpr": _by_rate(audit.tpr),
         "lacking": {
             f"{rate:g}": f"TPR at {words.percent(rate)} FPR {why}"
             for rate, why in audit.lacking.items()
         },
-        "advantage": _dumped(audit.advantage),
-        "exchangeable": _dumped(audit.exchangeable),
+        "advantage": audit.advantage,
+        "exchangeable": audit.exchangeable,
         "doubted": audit.doubted,
         "reversed": audit.reversed,
-        "corrected": audit.corrected and _corrected(audit.corrected),
-        "gates": [*map(_dumped, judged)],
+        "corrected": corrected,
+        "gates": judged,
         "outcome": outcome,
         "exit_code": exit_code(outcome),
     }
-    return json.dumps(record, indent=2)
+    return json.dumps(to_jsonable_python(record), indent=2)
 
 
-def _corrected(corrected: Corrected) -> dict[str, Any]:
-    """Return the corrected numbers; each is null if nothing is corrected."""
-    return {
-        "pairs": corrected.pairs,
-        "equal": corrected.equal,
-        "gamma": corrected.gamma,
-        "explains": corrected.explains,
-        "refused": corrected.refused,
-        "auc": _dumped(corrected.auc),
-        "epsilon": _dumped(corrected.epsilon),
-        "planted": _dumped(corrected.planted),
-        "tpr": corrected.tpr and _dumped_rates(corrected.tpr),
-    }
-
-
-def _dumped(model: BaseModel | None) -> Any:
-    return model and model.model_dump(mode="json")
-
-
-def _dumped_rates(rates: Mapping[float, BaseModel | None]) -> dict[str, Any]:
-    return {f"{rate:g}": _dumped(value) for rate, value in rates.items()}
+def _by_rate(estimates: Mapping[float, Estimate | None]) -> dict[str, Estimate | None]:
+    return {f"{rate:g}": estimate for rate, estimate in estimates.items()}
