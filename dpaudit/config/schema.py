@@ -168,12 +168,10 @@ class AuditedTable(Protocol):
     @property
     def label(self) -> str:
         """Its name in reports."""
-        ...
 
     @property
     def epsilon(self) -> Sequence[float]:
         """The values of ε to audit; infinite without a claim."""
-        ...
 
 
 class Config(Table):

@@ -34,7 +34,6 @@ class Named(Protocol):
     @property
     def words(self) -> str:
         """What distinguishes this part from the others of its scope."""
-        ...
 
 
 class Task(NamedTuple):

@@ -314,15 +314,12 @@ class Certifiable(Protocol[S]):
 
     def run(self) -> Certificate[S]:
         """Run the game on the mechanism."""
-        ...
 
     def rungs(self, bar: Bar, certificate: Certificate[S]) -> Iterator[float]:
         """Yield the sizes of the violations to try until one exceeds the bar, increasing."""
-        ...
 
     def control(self, rung: float, bar: Bar) -> Control | FailedControl | None:
         """Run the game on the mutants with this violation; None if there are none."""
-        ...
 
 
 def certify(game: Certifiable[S], bars: Sequence[Bar]) -> Certificate[S]:
