@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 
 from dpaudit.auditor.games.certify import Bar
 from dpaudit.auditor.measure import MetricKey
@@ -21,16 +22,16 @@ from dpaudit.data.ratings import Scale
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     AuditResult,
-    Family,
     FindingRecord,
     GateRecord,
     JudgedNumber,
     Measurement,
     PointRecord,
+    Waiver,
+    judged,
     worst,
 )
 from dpaudit.record.verdicts import above_by_law, decided, in_id, waivable
-from dpaudit.record.waivers import Waiver, judged
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,7 @@ class _Judged:
         return ": ".join(filter(None, (self.number.place, self.ruling.reason)))
 
 
-def judge(
-    gate: Gate,
-    points: Sequence[PointRecord],
-    measurements: Sequence[Measurement],
-    findings: Sequence[FindingRecord] = (),
-    trainings: Trainings | None = None,
-    family: Family | None = None,
-    kind: str = "",
-) -> GateRecord:
+def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
     Of the numbers with that outcome the one furthest beyond the threshold decides: its reason is
@@ -90,31 +83,26 @@ def judge(
 
     Args:
         gate: the gate.
-        points: the points of the sweep.
-        measurements: all that was measured.
-        findings: what was noticed.
-        trainings: what the kind of audit says of numbers of several trainings; None for nothing.
-        family: the family of the run's intervals; None for this gate alone at 95 % confidence.
-        kind: the kind of audit, by its name in the registry, which says what narrows an interval.
+        result: the record: its sweep, what was measured, and what was noticed.
+        trainings: what the kind of audit says of numbers of several trainings.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
     """
-    at = {(point.model, point.epsilon): point for point in points}
-    picked = picked_by(gate, measurements, points)
-    trainings = trainings or Trainings()
-    family = family or Family.of(0.95, 1)
-    lacking = dict(_lacking(gate, points, measurements, findings))
+    at = {(point.model, point.epsilon): point for point in result.points}
+    picked = picked_by(gate, result.measurements, result.points)
+    lacking = dict(_lacking(gate, result))
     if not picked and not lacking:
         known = any(
             gate.about(measurement.fields, at[measurement.model, measurement.epsilon].traits)
-            for measurement in measurements
+            for measurement in result.measurements
         )
         correct = "correct its where" if known else "run a config that has this gate"
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {correct}")
     beside = _beside(gate, picked, at)
     picked = [measurement for measurement in picked if measurement not in beside]
     decided: dict[tuple[str, float, str | None], list[_Judged]] = {}
+    doubted = set()
     for (model, epsilon), finding in lacking.items():
         ruling = _said_by(finding, f"{model}, ε = {epsilon:g}: ")
         number = JudgedNumber(model=model, epsilon=epsilon, place="", outcome=ruling.outcome)
@@ -123,26 +111,21 @@ def judge(
         model, epsilon = measurement.model, measurement.epsilon
         limit, needed = limit_of(gate, measurement, at[model, epsilon]), None
         ruling = _of_trainings(gate, measurement, trainings) or compare(
-            gate, measurement, at[model, epsilon], kind
+            gate, measurement, at[model, epsilon], result.kind
         )
-        opening = [finding for finding in findings if finding.opens(measurement)]
+        opening = [finding for finding in result.findings if finding.opens(measurement)]
         open_ = max(opening, key=lambda finding: finding.voids, default=None)
         if open_ and (ruling.outcome != "fail" or open_.voids):
             ruling = _said_by(open_)
         elif ruling.outcome == "inconclusive":
-            needed = trainings.needed(gate, measurement, limit, family)
+            needed = trainings.needed(gate, measurement, limit, result.family)
         place, outcome = measurement.place, ruling.outcome
         number = JudgedNumber(model=model, epsilon=epsilon, place=place, outcome=outcome)
         one = _Judged(number, ruling, _beyond(gate, measurement, limit, trainings), needed)
         game = measurement.pair if measurement.unit else None
         decided.setdefault((model, epsilon, game), []).append(one)
-    doubted = {
-        (measurement.model, measurement.epsilon)
-        for measurement in picked
-        if _doubted(
-            measurement, limit_of(gate, measurement, at[measurement.model, measurement.epsilon])
-        )
-    }
+        if limit is not None and above_by_law(measurement, limit):
+            doubted.add((model, epsilon))
     counted = [
         one
         for where, here in decided.items()
@@ -234,27 +217,20 @@ def _beside(
     ]
 
 
-def _lacking(
-    gate: Gate,
-    points: Sequence[PointRecord],
-    measurements: Sequence[Measurement],
-    findings: Sequence[FindingRecord],
-) -> Iterator[tuple[tuple[str, float], FindingRecord]]:
+def _lacking(gate: Gate, result: AuditResult) -> Iterator[tuple[tuple[str, float], FindingRecord]]:
     """Yield the points that a gate picks and that lack its metric, with the reason."""
     there = {
         (measurement.model, measurement.epsilon)
-        for measurement in measurements
+        for measurement in result.measurements
         if measurement.metric == gate.judged
     }
-    for point in points:
+    for point in result.points:
         key = model, epsilon = point.model, point.epsilon
         named = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == key
         picked = named and gate.about({"metric": gate.judged}, point.traits)
-        if not picked or key in there:
-            continue
-        open_ = next((finding for finding in findings if finding.lacks(gate.judged, *key)), None)
-        if open_:
-            yield key, open_
+        if picked and key not in there:
+            opening = (finding for finding in result.findings if finding.lacks(gate.judged, *key))
+            yield from ((key, finding) for finding in islice(opening, 1))
 
 
 def _said_by(finding: FindingRecord, place: str = "") -> Ruling:
@@ -298,10 +274,6 @@ def rule(gate: Gate) -> str:
     return f"{gate.metric}{of} {limit}{f' at {where}' if where else ''}{power}"
 
 
-def _doubted(measurement: Measurement, limit: float | None) -> bool:
-    return limit is not None and above_by_law(measurement, limit)
-
-
 def bars(gates: Sequence[Gate], bound: MetricKey, claimed: float | None) -> tuple[Bar, ...]:
     """Return what positive controls must exceed for the gates that judge a bound on ε.
 
@@ -340,11 +312,9 @@ def judge_run(
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
-        trainings = trainings_of(result, gates)
-        measured = result.points, result.measurements, result.findings
-        gate_records = [
-            judge(gate, *measured, trainings, result.family, result.kind) for gate in gates
-        ]
+        kind = registry.installed("audits", result.kind)
+        trainings = kind.trainings(result, gates) if kind else Trainings()
+        gate_records = [judge(gate, result, trainings) for gate in gates]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
     if waivers is not None:
         config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]
@@ -359,14 +329,6 @@ def judge_run(
     return result.model_copy(
         update={"config": config, "gates": gate_records, "waivers": applied, "outcome": outcome}
     )
-
-
-def trainings_of(result: AuditResult, gates: Sequence[Gate]) -> Trainings:
-    """Return what the record's kind of audit says of numbers that each of several trainings has."""
-    if result.kind not in registry.names("audits"):
-        return Trainings()
-    trainings: Trainings = registry.load("audits", result.kind).trainings(result, gates)
-    return trainings
 
 
 def check_ids(waivers: Iterable[Waiver], known: Iterable[str], prefix: str = "") -> None:

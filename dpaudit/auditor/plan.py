@@ -108,8 +108,11 @@ def _differing(recorded: dict[str, Any], config: Config) -> tuple[list[str], lis
     deciding += [name for name in single if recorded.get(name) or new.get(name)]
     judged = [name for name in common & config.judging if recorded[name] != new[name]]
     for name in common & keys.keys():
-        old, now = (_judging(values[name], keys[name]) for values in (recorded, new))
-        judged += [f"{name}.{key}" for key in sorted(keys[name]) if old[key] != now[key]]
+        for key in sorted(keys[name]):
+            old, now = (
+                [table.get(key) for table in _tables(values[name])] for values in (recorded, new)
+            )
+            judged += [f"{name}.{key}"] if old != now else []
     named = "seed" in config.model_fields_set or config.keep_seed is False
     if named and recorded.get("seed") != new["seed"]:
         deciding.append("seed")
@@ -130,11 +133,6 @@ def _read(value: Any, keys: frozenset[str] | None) -> Any:
     ]
 
 
-def _judging(value: Any, keys: frozenset[str]) -> dict[str, list[Any]]:
-    """Return what only judges in the tables under a key, by its key in each table."""
-    return {key: [table.get(key) for table in _tables(value)] for key in keys}
-
-
 def _comparable(value: Any) -> Any:
     """Return a value of a config without numbers of trials."""
     if isinstance(value, list):
@@ -146,33 +144,19 @@ def _others(names: Iterable[str]) -> str:
     return ", ".join(f"other {name}" for name in names)
 
 
-def resumed(config: Config, folder: RunFolder) -> Config:
-    """Return the config with the seed that the run in this folder drew.
-
-    A seed that the config names stays; a drawn one is used again while the code is the same.
-    """
-    path = folder.path / NAME
-    secret = words_of(path).get("secret") == "yes"
-    if "seed" in config.model_fields_set or folder.fresh or secret != (config.keep_seed is False):
-        return config
-    seed = seed_in(path, identity_of(config.plugins))
-    return config if seed is None else config.model_copy(update={"seed": seed})
-
-
 def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
     """Return what the results of a config's tasks depend on besides its tables."""
     return {
         "tool": tool_version(),
         **identity_of(config.plugins),
-        "files": _digest(config.files),
+        "files": digest_of(*map(_digest, filter(Path.is_file, config.files))),
         "data": "" if ratings is None else ratings.digest,
         "seed": str(config.seed),
     }
 
 
-def _digest(files: Iterable[Path]) -> str:
-    digests = (hashlib.blake2b(path.read_bytes()).hexdigest() for path in files if path.is_file())
-    return digest_of(*digests)
+def _digest(file: Path) -> str:
+    return hashlib.blake2b(file.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -271,15 +255,21 @@ class Plan:
             known = {*claims, *map(identifier, self.config.gate)}
             check_ids(self.config.waiver, known, prefix)
 
-    def replaced(self) -> str:
-        """Refuse to replace another run's record in the folder, as `RunFolder.check` does."""
-        return "" if self.folder is None else self.folder.check(self.config)
-
     def resumed(self) -> Self:
-        """Return the plan with the seed that the run in its folder drew, if it had this code."""
-        if self.folder is None:
+        """Return the plan with the seed that the run in its folder drew, if it had this code.
+
+        A seed that the config names stays.
+        """
+        config, folder = self.config, self.folder
+        if folder is None or folder.fresh or "seed" in config.model_fields_set:
             return self
-        return replace(self, config=resumed(self.config, self.folder))
+        path = folder.path / NAME
+        secret = words_of(path).get("secret") == "yes"
+        if secret != (config.keep_seed is False):
+            return self
+        seed = seed_in(path, identity_of(config.plugins))
+        drawn = {} if seed is None else {"seed": seed}
+        return replace(self, config=config.model_copy(update=drawn))
 
     @contextmanager
     def begun(self, progress: Progress) -> Iterator[Self]:

@@ -112,21 +112,14 @@ def _about(config: Config, label: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        key = next(
-            (
-                f"{name}.{here.index(label)}"
-                for name, here in config.labels.items()
-                if label in here
-            ),
-            None,
-        )
-        if key is None or config.origin is None or error.where:
+        named = [(name, labels) for name, labels in config.labels.items() if label in labels]
+        if not named or config.origin is None or error.where:
             raise
-        said, table = str(error), key.partition(".")[0]
-        own = said.startswith(f"{table}.")
-        raise ConfigError(
-            f"{key}{said.removeprefix(table)}" if own else f"{key}: {said}"
-        ) from error
+        table, labels = named[0]
+        message = f": {error}"
+        if str(error).startswith(f"{table}."):
+            message = str(error).removeprefix(table)
+        raise ConfigError(f"{table}.{labels.index(label)}{message}") from error
 
 
 def cost_of(plan: Plan, progress: Progress | None = None, timing: float = 4.0) -> Cost:

@@ -103,8 +103,9 @@ def run(
     writing.reads(ctx, checked.source)
     target = writing.Output.of(output or own_folder(config.stem), reports)
     folder = target.folder
-    plan = Plan(checked, RunFolder(folder, fresh, force), allow_code)
-    replaced = plan.replaced() if part is None else ""
+    kept = RunFolder(folder, fresh, force)
+    plan = Plan(checked, kept, allow_code)
+    replaced = kept.check(checked) if part is None else ""
     writing.begin(ctx)
     if checked.ordered:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")

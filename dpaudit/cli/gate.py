@@ -63,8 +63,7 @@ def gate(
     from dpaudit.config import load as config_file
     from dpaudit.record import storage as record
     from dpaudit.record.comparison import compare
-    from dpaudit.record.result import concluded
-    from dpaudit.record.waivers import today
+    from dpaudit.record.result import concluded, today
 
     asked = checked(reports)
     recorded = record.load(folder)
@@ -146,7 +145,7 @@ def _show(result: AuditResult, console: Console) -> None:
 
 def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
     """Yield a word and lines for each false claim, gate, and waiver that needs attention."""
-    from dpaudit.record.waivers import accepted
+    from dpaudit.record.result import accepted
     from dpaudit.reports import digest, palette
     from dpaudit.reports.sections.waivers import sentence
 

@@ -24,7 +24,7 @@ from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import nested, read_text
 from dpaudit.core.messages import quoted
-from dpaudit.record.waivers import Waiver
+from dpaudit.record.result import Waiver
 
 # Limits of a config: characters, and nesting depth of tables and lists.
 _LARGEST, _DEPTH = 2**22, 20

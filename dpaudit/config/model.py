@@ -94,10 +94,7 @@ class Model(Table):
     @property
     def plugin(self) -> type[Defense]:
         """Return the registered class; `Defense` itself if the name is unknown."""
-        if self.defense not in registry.names("defenses"):
-            return Defense
-        part: type[Defense] = registry.load("defenses", self.defense)
-        return part
+        return registry.installed("defenses", self.defense) or Defense
 
     def observers(self) -> Mapping[str, Observer[Any]]:
         """Return its observers at the first ε; none if its parameters are invalid."""

@@ -31,7 +31,7 @@ from dpaudit.core.files import unwritable
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.source import DataSource
-from dpaudit.record.waivers import Waiver
+from dpaudit.record.result import Waiver
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 

@@ -137,8 +137,7 @@ def _about(result: AuditResult, one: Measurement | VerdictRecord) -> dict[str, A
         "data.digest": result.data and result.data.digest,
         "seed": result.config.get("seed"),
     }
-    installed = result.kind in registry.names("audits")
-    kind = registry.load("audits", result.kind) if installed else None
+    kind = registry.installed("audits", result.kind)
     parts = list(_parts(result, one))
     for part in parts:
         facts |= _flat(kind.about(result, part) if kind else result.config)

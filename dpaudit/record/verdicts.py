@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dpaudit.core import registry
 from dpaudit.core.membership import SEEN, WITNESS
@@ -18,10 +19,11 @@ from dpaudit.record.result import (
     RunOutcome,
     Untested,
     VerdictRecord,
+    WaiverRecord,
+    accepted,
     concluded,
 )
 from dpaudit.record.values import Control
-from dpaudit.record.waivers import WaiverRecord, accepted
 
 # Relative tolerance when an ε computed from the noise law is compared with a limit.
 _ROUNDING = 1e-6
@@ -149,9 +151,8 @@ def remedy(kind: str, number: Measurement) -> str:
         kind: the kind of audit, by its name in the registry.
         number: the number.
     """
-    if kind not in registry.names("audits"):
-        return "use more trials"
-    return str(registry.load("audits", kind).remedy(number))
+    registered = registry.installed("audits", kind)
+    return str(registered.remedy(number)) if registered else "use more trials"
 
 
 def claim_id(model: str, epsilon: float) -> str:
@@ -188,22 +189,24 @@ def _verdict(
     noiseless: bool,
 ) -> VerdictRecord:
     claim = point.claim
-    name = claim_id(point.model, point.epsilon)
     if claim is not None:
         games = [game for game in games if game.tests(claim)]
     games = sorted(games, key=lambda game: game.estimate.lower, reverse=True)
     strongest = games[0] if games else None
+    known: dict[str, Any] = {
+        "id": claim_id(point.model, point.epsilon),
+        "model": point.model,
+        "epsilon": point.epsilon,
+        "noiseless": noiseless,
+        "claimed": claim and claim.epsilon,
+        "certified": strongest and strongest.estimate.lower,
+    }
     if claim is None or strongest is None:
         unknown = any(finding.lacks("epsilon", point.model, point.epsilon) for finding in findings)
         return VerdictRecord(
-            id=name,
-            model=point.model,
-            epsilon=point.epsilon,
+            **known,
             verdict="not tested",
             reason="no claim" if claim is None else "finding" if unknown else "no game",
-            noiseless=noiseless,
-            claimed=claim and claim.epsilon,
-            certified=strongest and strongest.estimate.lower,
             decided_by=strongest and game_name(strongest),
         )
     void = any(finding.voids and finding.opens(game) for finding in findings for game in games)
@@ -222,14 +225,9 @@ def _verdict(
         if any(finding.opens(game) for finding in findings for game in games):
             reason = "finding"
     return VerdictRecord(
-        id=name,
-        model=point.model,
-        epsilon=point.epsilon,
+        **known,
         verdict="false" if false else "not tested" if reason else "survived",
         reason=reason,
-        noiseless=noiseless,
-        claimed=claim.epsilon,
-        certified=strongest.estimate.lower,
         law=max(laws, default=None),
         factor=least and least.factor,
         condition=least.condition if least else "",

@@ -22,8 +22,8 @@ from dpaudit.record.result import (
     VerdictRecord,
     concluded,
 )
+from dpaudit.record.result import accepted as accepted_findings
 from dpaudit.record.storage import NAME
-from dpaudit.record.waivers import accepted as accepted_findings
 from dpaudit.reports import digest, palette, rules
 from dpaudit.reports.palette import Word
 from dpaudit.reports.rules import Rule

@@ -13,11 +13,12 @@ from dpaudit.record.result import (
     FindingRecord,
     GateRecord,
     Measurement,
+    State,
     VerdictRecord,
+    WaiverRecord,
     concluded,
 )
 from dpaudit.record.verdicts import beside, claim_id, decided, verdicts, waivable
-from dpaudit.record.waivers import State, WaiverRecord
 from tests.support.records import control, estimate, make_result
 
 

@@ -286,9 +286,7 @@ def bound(
         estimate = one_run_scores_epsilon(
             outcomes.scores,
             outcomes.coins,
-            delta=level.delta,
-            alpha=level.alpha,
-            confidence=level.confidence,
+            **vars(level),
             grid=guesses and [guesses],
             seed=seed,
         )
@@ -299,9 +297,7 @@ def bound(
     return label_epsilon(
         outcomes.absent,
         outcomes.present,
-        delta=level.delta,
-        alpha=level.alpha,
-        confidence=level.confidence,
+        **vars(level),
         coin_flipped=outcomes.coin_flipped,
         expected=outcomes.expected,
         log_odds=outcomes.log_odds,
