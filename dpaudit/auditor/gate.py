@@ -308,27 +308,20 @@ def judge_run(
     Raises:
         ConfigError: a gate picks nothing, or does not fit the data.
     """
-    config, gate_records = dict(result.config), result.gates
+    config = dict(result.config)
     if gates is not None:
         if result.data:
             check_rated(gates, Scale(*result.data.scale))
         kind = registry.installed("audits", result.kind)
         trainings = kind.trainings(result, gates) if kind else Trainings()
-        gate_records = [judge(gate, result, trainings) for gate in gates]
         config["gate"] = [gate.model_dump(mode="json") for gate in gates]
+        gate_records = [judge(gate, result, trainings) for gate in gates]
+        result = result.model_copy(update={"gates": gate_records})
     if waivers is not None:
         config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]
-    asked = result.waivers if waivers is None else waivers
-    applied = judged(asked, waivable(gate_records, result.verdicts), day)
-    outcome = decided(
-        gate_records,
-        result.verdicts,
-        fail_on_false_claim=result.fail_on_false_claim,
-        waivers=applied,
-    )
-    return result.model_copy(
-        update={"config": config, "gates": gate_records, "waivers": applied, "outcome": outcome}
-    )
+    applied = judged(result.waivers if waivers is None else waivers, waivable(result), day)
+    result = result.model_copy(update={"config": config, "waivers": applied})
+    return result.model_copy(update={"outcome": decided(result)})
 
 
 def check_ids(waivers: Iterable[Waiver], known: Iterable[str], prefix: str = "") -> None:

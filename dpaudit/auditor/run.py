@@ -69,9 +69,7 @@ def run(plan: Plan, workers: Workers, progress: Progress) -> records.AuditResult
             store = stack.enter_context(opened_store(begun, progress))
         executor = Executor(stack.enter_context(started(workers)), progress, store)
         numbers = measured(begun, executor)
-        spent = executor.clock
-        timing = records.Timing.since(started_at, clock, spent.seconds, spent.deletions)
-        record = numbers.record(timing)
+        record = numbers.record(started_at, clock)
     if given:
         record.config["data"] = {"format": "given in Python"}
     if store is not None and begun.config.keep_seed is False:
@@ -171,13 +169,16 @@ class Measured:
         """The stages that need results of other shards; without them there is no record."""
         return self.subject.context.waiting
 
-    def record(self, timing: records.Timing) -> records.AuditResult:
-        """Make the record, and judge its gates and waivers on the day on which the run began."""
+    def record(self, started: datetime, clock: float) -> records.AuditResult:
+        """Make the record, and judge its gates and waivers on the day on which the run began.
+
+        Args:
+            started: the moment in UTC at which the run began.
+            clock: the `time.perf_counter()` of that moment.
+        """
         subject, context = self.subject, self.subject.context
-        points = [point for model in self.models for point in model.points()]
-        measurements = [one for one in self.emitted if isinstance(one, records.Measurement)]
-        models = [model.record() for model in self.models]
-        findings = [one for one in self.emitted if isinstance(one, records.FindingRecord)]
+        config, spent = context.config, context.executor.clock
+        timing = records.Timing.since(started, clock, spent.seconds, spent.deletions)
         result = records.AuditResult(
             tool=tool_version(),
             kind=self.kind,
@@ -185,20 +186,20 @@ class Measured:
             config=subject.settings(),
             data=subject.data(),
             family=context.family,
-            models=models,
+            models=[model.record() for model in self.models],
             attacks=dict(subject.attacks()),
             sybil_attacks=dict(subject.sybil_attacks()),
             pairs=[one for one in self.emitted if isinstance(one, records.PairRecord)],
-            findings=[*findings, *decisions.beside(points, measurements)],
-            points=points,
-            measurements=measurements,
-            verdicts=decisions.verdicts(models, points, measurements, findings),
-            fail_on_false_claim=context.config.audit.fail_on_false_claim,
-            require_decision=context.config.audit.require_decision,
+            findings=[one for one in self.emitted if isinstance(one, records.FindingRecord)],
+            points=[point for model in self.models for point in model.points()],
+            measurements=[one for one in self.emitted if isinstance(one, records.Measurement)],
+            fail_on_false_claim=config.audit.fail_on_false_claim,
+            require_decision=config.audit.require_decision,
             timing=timing,
         )
-        day = datetime.fromisoformat(timing.started).date()
-        config = context.config
-        judged = judge_run(result, day, gates=config.gate, waivers=config.waiver)
+        findings = [*result.findings, *decisions.beside(result)]
+        stated = {"findings": findings, "verdicts": decisions.verdicts(result)}
+        result = result.model_copy(update=stated)
+        judged = judge_run(result, started.date(), gates=config.gate, waivers=config.waiver)
         origin = config.origin and config.origin.places(judged.verdicts, judged.gates)
         return judged.model_copy(update={"origin": origin or {}})

@@ -104,16 +104,14 @@ def merge(
     with Plan(config, folder, allow_code=True).begun(progress) as begun:
         with opened_store(begun, progress) as store:
             store.add(shards)
-            executor = Executor(progress=progress, store=store, shard=NOTHING)
-            results = measured(begun, executor)
+            results = measured(begun, Executor(progress=progress, store=store, shard=NOTHING))
         if results.waiting:
             raise RunError(
                 f"the shards are merged into {output}; {len(results.waiting)} stages follow from "
                 f"their results ({results.waiting[0]}): run the shards again with -o {output}, or "
                 f"finish here with 'dpaudit run CONFIG --seed {config.seed} -o {output}'"
             )
-        deletions = executor.clock.deletions
-        return results.record(records.Timing.since(started_at, clock, deletions=deletions))
+        return results.record(started_at, clock)
 
 
 def store_name(shard: Shard | None) -> str:

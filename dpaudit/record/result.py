@@ -355,22 +355,6 @@ class Measurement(Record):
         return self.tried or ((self.control,) if self.control else ())
 
 
-def measured(
-    metric: MetricName,
-    model: str,
-    epsilon: float,
-    estimate: Estimate,
-    *,
-    detail: str | None = None,
-    **fields: Any,
-) -> Measurement:
-    """Create a measurement; `detail` goes to the field that its metric names for it."""
-    name = entry(metric).detail
-    if detail is not None and name is not None:
-        fields[name] = detail
-    return Measurement(metric=metric, model=model, epsilon=epsilon, estimate=estimate, **fields)
-
-
 class PairRecord(Record):
     """A pair of neighbouring data sets of a game, described in one sentence.
 

@@ -124,21 +124,14 @@ def _contradictions(result: AuditResult) -> Iterator[str]:
     yield from _points(result)
     yield from _measurements(result)
     yield from _sides(result)
-    if result.verdicts != verdicts(
-        result.models, result.points, result.measurements, result.findings
-    ):
+    if result.verdicts != verdicts(result):
         yield "its verdicts are not those of its measurements"
     yield from _waivers(result)
     known = {verdict.id for verdict in result.verdicts} | {gate.id for gate in result.gates}
     yield from (
         f"there is no claim or gate {name!r}" for name in result.origin if name not in known
     )
-    expected = decided(
-        result.gates,
-        result.verdicts,
-        fail_on_false_claim=result.fail_on_false_claim,
-        waivers=result.waivers,
-    )
+    expected = decided(result)
     if result.outcome != expected:
         yield f"outcome is {result.outcome!r}, but its gates and verdicts give {expected!r}"
     parts = [result.config, result.attacks, result.sybil_attacks]
@@ -199,7 +192,7 @@ def _sides(result: AuditResult) -> Iterator[str]:
 
 
 def _waivers(result: AuditResult) -> Iterator[str]:
-    needed = waivable(result.gates, result.verdicts)
+    needed = waivable(result)
     for waiver in result.waivers:
         [expected] = judged([waiver], needed, waiver.judged)
         if waiver.state != expected.state:
