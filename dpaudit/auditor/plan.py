@@ -146,17 +146,14 @@ def _others(names: Iterable[str]) -> str:
 
 def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
     """Return what the results of a config's tasks depend on besides its tables."""
+    files = filter(Path.is_file, config.files)
     return {
         "tool": tool_version(),
         **identity_of(config.plugins),
-        "files": digest_of(*map(_digest, filter(Path.is_file, config.files))),
+        "files": digest_of(*(hashlib.blake2b(file.read_bytes()).hexdigest() for file in files)),
         "data": "" if ratings is None else ratings.digest,
         "seed": str(config.seed),
     }
-
-
-def _digest(file: Path) -> str:
-    return hashlib.blake2b(file.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dpaudit.cli.options import PathType
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import own_folder
+from dpaudit.core.messages import place, plain
 from dpaudit.core.rounding import size
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ def run(
     from dpaudit.auditor.plan import Plan, RunFolder
     from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.config import load as config_file
-    from dpaudit.core.messages import place
     from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.tasks import Shard
     from dpaudit.execution.workers import Workers
@@ -156,7 +156,6 @@ def _check(waivers: Path | None, config: Config) -> None:
 )
 def report(folder: Path, name: str, output: Path) -> None:
     """Render a report from the record of a finished run in FOLDER; nothing is run again."""
-    from dpaudit.core.messages import place
     from dpaudit.record import storage as record
 
     source = folder / record.NAME if folder.is_dir() else folder
@@ -239,20 +238,19 @@ def runs(folder: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from dpaudit.core.messages import plain
     from dpaudit.execution.store import read
 
-    places = sorted(folder.glob("tasks*.sqlite"))
-    if not places:
+    stores = sorted(folder.glob("tasks*.sqlite"))
+    if not stores:
         raise ConfigError(f"{folder} holds no finished tasks: name the output folder of a run")
-    for place in places:
-        contents = read(place)
+    for path in stores:
+        contents = read(path)
         if not contents.meta:
-            raise ConfigError(f"{contents.damage or place}: remove it, or start its run again")
+            raise ConfigError(f"{contents.damage or path}: remove it, or start its run again")
         about = plain(
             ", ".join(f"{name} {word}" for name, word in _about(contents.meta, contents.identity))
         )
-        writing.echo(f"{plain(str(place))}, {size(place.stat().st_size)}{about and ': ' + about}")
+        writing.echo(f"{plain(str(path))}, {size(path.stat().st_size)}{about and ': ' + about}")
         if contents.damage:
             writing.echo(contents.damage)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

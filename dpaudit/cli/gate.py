@@ -13,11 +13,10 @@ from dpaudit.cli import options
 from dpaudit.cli.options import PathType
 from dpaudit.cli.writing import checked, conclude, deliver, echo, render, report_option, screen
 from dpaudit.core.exit_codes import exit_code
+from dpaudit.core.messages import plain
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from dpaudit.record.comparison import Comparison
     from dpaudit.record.result import AuditResult, RunOutcome
     from dpaudit.reports.palette import Word
@@ -108,15 +107,22 @@ def _json(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
 
 
 def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> None:
+    from rich.table import Table
     from rich.text import Text
 
-    from dpaudit.core.messages import plain
     from dpaudit.reports import palette
     from dpaudit.reports.render import comparison
     from dpaudit.reports.sections.outcome import decision_of
 
     console = screen()
-    _show(result, console)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for word, lines in _findings(result):
+        table.add_row(Text(word.shown, word.style), Text("\n".join(map(plain, lines))))
+    console.print(table)
+    if not result.gates:
+        console.print("no gates: add [[gate]] to the config or give --policy", markup=False)
     if compared is not None:
         console.print()
         comparison.show(compared, console, everything=False)
@@ -127,22 +133,6 @@ def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
     console.print(Text.assemble("\n", (word.shown, word.style), f"  {plain(reason)}"))
 
 
-def _show(result: AuditResult, console: Console) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from dpaudit.core.messages import plain
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for word, lines in _findings(result):
-        table.add_row(Text(word.shown, word.style), Text("\n".join(map(plain, lines))))
-    console.print(table)
-    if not result.gates:
-        console.print("no gates: add [[gate]] to the config or give --policy", markup=False)
-
-
 def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
     """Yield a word and lines for each false claim, gate, and waiver that needs attention."""
     from dpaudit.record.result import accepted
@@ -151,11 +141,8 @@ def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
 
     active = accepted(result.waivers)
     waived = {name: [sentence(waiver, result)] for name, waiver in active.items()}
-    expected = (
-        []
-        if result.fail_on_false_claim
-        else ["audit.fail_on_false_claim = false: it stops nothing"]
-    )
+    tolerated = "audit.fail_on_false_claim = false: it stops nothing"
+    expected = [] if result.fail_on_false_claim else [tolerated]
     for claim in result.verdicts:
         if claim.verdict == "false":
             certified = at_least(claim.certified or 0.0)

@@ -21,6 +21,7 @@ from dpaudit.cli.stopping import StopSignal, stoppable
 from dpaudit.cli.writing import UnwrittenError, write_failure
 from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
 from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
+from dpaudit.core.messages import plain
 from dpaudit.core.standard import streams
 
 # Messages contain values of configs and records, which may be long.
@@ -130,8 +131,6 @@ def _tell(message: str) -> None:
 
 def _shown(message: str) -> str:
     """Put a message on one line; cut a long one in the middle, as the remedy is at its end."""
-    from dpaudit.core.messages import plain
-
     said = plain(message)
     if len(said) <= _LONGEST:
         return said

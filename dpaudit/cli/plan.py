@@ -14,6 +14,8 @@ from dpaudit.cli import options
 from dpaudit.cli.options import NumberRange, NumberType, PathType, WholeRange
 from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.messages import plain
+from dpaudit.core.rounding import duration, size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -142,8 +144,6 @@ def _show_forecast(rows: Sequence[Forecast]) -> None:
     """Print what each game can detect."""
     from rich.text import Text
 
-    from dpaudit.core.messages import plain
-
     wanted = any(row.needed is not None for row in rows)
     table = _table(["model", "pair", "claimed ε", "trials", "finds ε from", "seconds"])
     if wanted:
@@ -162,8 +162,6 @@ def _show_cost(cost: Cost, timing: float, workers: Workers) -> None:
     """Print the stages, and what the whole run takes on one worker and on those asked for."""
     from rich.text import Text
 
-    from dpaudit.core.messages import plain
-
     table = _table(["stage", "tasks", "trials", "a task", "all, one worker"])
     for stage in cost.stages:
         cells = (plain(stage.stage), str(stage.tasks), str(stage.trials), *_times(stage))
@@ -174,7 +172,6 @@ def _show_cost(cost: Cost, timing: float, workers: Workers) -> None:
 
 
 def _memory(cost: Cost) -> str:
-    from dpaudit.core.rounding import size
 
     least = "at least " if cost.untimed else ""
     one = f"{least}{size(cost.memory(1))}"
@@ -188,8 +185,6 @@ def _memory(cost: Cost) -> str:
 
 def _times(stage: Sample) -> tuple[str, str]:
     """Write the time of one task and of all."""
-    from dpaudit.core.rounding import duration
-
     if stage.seconds is None:
         return f"> {duration(stage.limit)}" if stage.limit else "", "not timed"
     most = "≤ " if stage.once else ""
@@ -198,8 +193,6 @@ def _times(stage: Sample) -> tuple[str, str]:
 
 def _sums(cost: Cost, workers: Workers) -> Iterator[str]:
     """Say what the timed stages take together."""
-    from dpaudit.core.rounding import duration
-
     most = "at most " if cost.once else ""
     count = workers.count or 1
     if len(cost.untimed) == len(cost.stages):

@@ -76,13 +76,9 @@ class Model(Table):
         return values
 
     @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _ends(self) -> Self:
         if len(set(self.epsilon)) < len(self.epsilon):
             raise ValueError("epsilon contains a value twice: remove one")
-        return self
-
-    @model_validator(mode="after")
-    def _grid_ends(self) -> Self:
         combinations = math.prod(len(values) for values in self.grid.values())
         if combinations > _COMBINATIONS:
             raise ValueError(

@@ -259,17 +259,13 @@ class Config(Table):
         return self
 
     @model_validator(mode="after")
-    def _stop(self) -> Self:
+    def _fits(self) -> Self:
+        """Refuse another kind's stop, a sweep that is too large, and a card of no model."""
         if self.audit.stop and not self.stops:
             raise ValueError(
                 f"audit.stop = {self.audit.stop!r} is of audits of a [defense], and this config "
                 f"audits {self.title}: remove it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _ends(self) -> Self:
-        """Refuse a sweep that is too large, before any work is done."""
         points = sum(len(table.epsilon) for table in self.audited)
         if not points:
             raise ValueError("nothing is audited: add a [[model]] or a [[recommender]]")
@@ -279,13 +275,10 @@ class Config(Table):
                 f"{points} values of ε over all models, with {count} measures each, exceed "
                 f"the limit of {_MEASURED} numbers of a run: split the config"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _deployed(self) -> Self:
         if self.card:
-            points = [(table.label, one) for table in self.audited for one in table.epsilon]
-            self.card.deployed(points)
+            self.card.deployed(
+                [(table.label, one) for table in self.audited for one in table.epsilon]
+            )
         return self
 
     @classmethod
@@ -388,7 +381,7 @@ def of_kind(values: Mapping[str, Any]) -> tuple[type[Config], dict[str, Any]]:
     Raises:
         ValueError: the tables are of two kinds, or one is of another kind.
     """
-    given = {name for name, value in values.items() if not _empty(value)}
+    given = {name for name, value in values.items() if value not in (None, [])}
     classes = config_classes()
     named = [kind for kind in classes if kind.marks & given]
     # Of two kinds that have [[recommender]], the table that only one of them has tells which.
@@ -420,10 +413,6 @@ def of_kind(values: Mapping[str, Any]) -> tuple[type[Config], dict[str, Any]]:
             )
     others = {name for kind in classes for name in kind.model_fields} - config.model_fields.keys()
     return config, {name: values[name] for name in values if name in given or name not in others}
-
-
-def _empty(value: Any) -> bool:
-    return value is None or value == []
 
 
 def _home(name: str, classes: Sequence[type[Config]]) -> type[Config] | None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -56,13 +56,8 @@ def attacks_of(*wanted: type[roles.Attack]) -> dict[str, type[roles.Attack]]:
 
 
 def named_attacks(*wanted: type[roles.Attack]) -> str:
-    """Name the registered attacks with one of these roles, for a message."""
-    return one_of(attacks_of(*wanted))
-
-
-def one_of(names: Iterable[str]) -> str:
-    """Return `'a', 'b' or 'c'`."""
-    *most, last = (repr(name) for name in names)
+    """Name the registered attacks with one of these roles, as `'a', 'b' or 'c'`."""
+    *most, last = map(repr, attacks_of(*wanted))
     return f"{', '.join(most)} or {last}" if most else last
 
 

@@ -18,6 +18,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
@@ -178,16 +179,13 @@ def reported(controls: Sequence[Control]) -> Control | None:
     """
     controls = [control for control in controls if control.noise != TRACE] or controls
     successes = [control for control in controls if control.found]
-    return min(successes, key=_factor) if successes else max(controls, key=_factor, default=None)
+    factor = attrgetter("factor")
+    return min(successes, key=factor) if successes else max(controls, key=factor, default=None)
 
 
 def shows(control: Control, limit: float, factor: float) -> bool:
     """Whether a control exceeded a limit with noise for at most `factor` times that limit."""
     return control.certified > limit and control.epsilon <= factor * limit * (1 + _SAME)
-
-
-def _factor(control: Control) -> float:
-    return control.factor
 
 
 D = TypeVar("D")
@@ -387,7 +385,8 @@ class NoiseGame(Generic[D]):
 
     def run(self) -> Certificate[Any]:
         """Run the game on the mechanism itself."""
-        return self._certificate(self.mechanism, self.seed)
+        outcomes = self.score(self.mechanism, self.seed)
+        return Certificate(outcomes, *bound(outcomes, self.level, self.seed))
 
     def rungs(self, bar: Bar, certificate: Certificate[Any]) -> Iterator[float]:
         """Yield multiples of the claim; none if too few trials could certify an excess."""
@@ -418,7 +417,3 @@ class NoiseGame(Generic[D]):
     @property
     def _claimed(self) -> float:
         return math.inf if self.claimed is None else self.claimed
-
-    def _certificate(self, mechanism: D, seed: int) -> Certificate[Any]:
-        outcomes = self.score(mechanism, seed)
-        return Certificate(outcomes, *bound(outcomes, self.level, seed))
