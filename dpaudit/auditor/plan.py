@@ -202,21 +202,6 @@ class Plan:
         size += any(picked(self.config, key, *NEXT) for key in trained)
         return Family.of(self.config.audit.confidence, max(1, size))
 
-    def check(self) -> Self:
-        """Refuse gates that pick no planned number, waivers of nothing, and code without leave.
-
-        Raises:
-            ConfigError: names the gate, the waiver or the key of the code, and the remedy.
-        """
-        if self.config.code and not self.allow_code:
-            raise ConfigError(
-                f"this config would run the code named by {self.config.code[0]}: give --allow-code "
-                "(allow_code=True) if you trust it"
-            )
-        self.check_gates()
-        self.check_waivers()
-        return self
-
     def check_named(self) -> None:
         """Refuse a config that does not say what is audited, or has gates on nothing.
 
@@ -281,7 +266,13 @@ class Plan:
         """
         from threadpoolctl import threadpool_limits
 
-        self.check()
+        if self.config.code and not self.allow_code:
+            raise ConfigError(
+                f"this config would run the code named by {self.config.code[0]}: give --allow-code "
+                "(allow_code=True) if you trust it"
+            )
+        self.check_gates()
+        self.check_waivers()
         # Every attack and every measure that fits takes part, so one that cannot is missed.
         for fault in (*registry.broken("attacks"), *registry.broken("measures")):
             progress.note(f"left out: {fault}")

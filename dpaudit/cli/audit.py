@@ -86,7 +86,6 @@ def run(
     """
     from dpaudit.auditor import run as auditor
     from dpaudit.auditor.plan import Plan, RunFolder
-    from dpaudit.auditor.shards import run_shard, store_name
     from dpaudit.config import load as config_file
     from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.tasks import Shard
@@ -110,7 +109,7 @@ def run(
     if checked.ordered:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")
     else:
-        keeps_tasks(ctx, folder / store_name(part), fresh=fresh)
+        keeps_tasks(ctx, folder / auditor.store_name(part), fresh=fresh)
     if allow_code:
         options.import_from(config.parent, checked.code)
     # A function of Python's holds the global lock.
@@ -122,7 +121,7 @@ def run(
         if replaced and not quiet:
             reporter.note(replaced)
         if part is not None:
-            run_shard(plan, part, workers=workers, progress=reporter)
+            auditor.run_shard(plan, part, workers=workers, progress=reporter)
         else:
             result = auditor.run(plan, workers, reporter)
     if part is not None:
@@ -222,12 +221,12 @@ def merge(
     All must be there, finished, and of one run. If further tasks follow from their results, such as
     those of positive controls, it says so: run the shards again, and merge again.
     """
-    from dpaudit.auditor.shards import merge as merged
+    from dpaudit.auditor import run as auditor
     from dpaudit.execution.reporter import Reporter
 
     target = writing.Output.of(output or folders[0], reports)
     with Reporter(quiet=quiet) as reporter:
-        result = merged(folders, target.folder, force=force, progress=reporter)
+        result = auditor.merge(folders, target.folder, force=force, progress=reporter)
     ctx.exit(target.finish(result, quiet=quiet))
 
 

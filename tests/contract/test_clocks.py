@@ -18,7 +18,6 @@ SHOWN, LIMIT = "a duration or a date that is shown", "a limit that is an error w
 KEPT, DAY = "when results are kept, which the next run computes again", "the day of a waiver"
 KNOWN = {
     "auditor/run.py": SHOWN,
-    "auditor/shards.py": SHOWN,
     "audits/on_demand/forecast.py": "what `plan` forecasts",
     "claims/verify.py": SHOWN,
     "cli/stopping.py": "how long a signal waits for an import",
