@@ -259,7 +259,7 @@ class Config(Table):
         return self
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _bounded(self) -> Self:
         """Refuse another kind's stop, a sweep that is too large, and a card of no model."""
         if self.audit.stop and not self.stops:
             raise ValueError(
