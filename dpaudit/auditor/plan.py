@@ -100,8 +100,7 @@ def _differing(recorded: dict[str, Any], config: Config) -> tuple[list[str], lis
     deciding = [
         name
         for name in common - _OPEN - config.judging
-        if _comparable(_read(recorded[name], keys.get(name)))
-        != _comparable(_read(new[name], keys.get(name)))
+        if _deciding(recorded[name], keys.get(name)) != _deciding(new[name], keys.get(name))
     ]
     # A table that only one of them has is of another kind of audit; empty, it asks for nothing.
     single = (recorded.keys() ^ new.keys()) - _OPEN - config.judging
@@ -124,19 +123,15 @@ def _tables(value: Any) -> list[dict[str, Any]]:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def _read(value: Any, keys: frozenset[str] | None) -> Any:
-    """Return the value of a key without what only judges."""
-    if not keys:
-        return value
-    return [
-        {key: entry for key, entry in table.items() if key not in keys} for table in _tables(value)
-    ]
-
-
-def _comparable(value: Any) -> Any:
-    """Return a value of a config without numbers of trials."""
+def _deciding(value: Any, left_out: frozenset[str] | None = None) -> Any:
+    """Return the value of a key without numbers of trials, and what only judges in its tables."""
+    if left_out:
+        value = [
+            {key: entry for key, entry in table.items() if key not in left_out}
+            for table in _tables(value)
+        ]
     if isinstance(value, list):
-        return [_comparable(item) for item in value]
+        return [_deciding(item) for item in value]
     return without_counts(value) if isinstance(value, dict) else value
 
 
