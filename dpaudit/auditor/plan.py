@@ -23,11 +23,10 @@ from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.messages import place
-from dpaudit.core.provenance import tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in, words_of
-from dpaudit.execution.tasks import Progress, digest_of, identity_of
+from dpaudit.execution.tasks import Progress, digest_of, identity_of, tool_version
 from dpaudit.record import storage
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family

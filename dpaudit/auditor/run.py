@@ -23,12 +23,11 @@ from dpaudit.auditor.plan import Plan, RunFolder, opened_store
 from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.core.provenance import environment, tool_version
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.sampling import Cost, Sampler, peak_memory
 from dpaudit.execution.store import NAME, Contents, differences, read
-from dpaudit.execution.tasks import MACHINE, NOTHING, Progress, Shard
+from dpaudit.execution.tasks import MACHINE, NOTHING, Progress, Shard, environment, tool_version
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record import result as records
 from dpaudit.record import verdicts as decisions

@@ -11,7 +11,7 @@ from typing import Literal
 
 from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.messages import plain, quoted
-from dpaudit.core.provenance import tool_version
+from dpaudit.execution.tasks import tool_version
 from dpaudit.record.comparison import Comparison
 from dpaudit.record.result import (
     AuditResult,

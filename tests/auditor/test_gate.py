@@ -8,9 +8,8 @@ import pytest
 
 from dpaudit.auditor import gate as gates
 from dpaudit.auditor.games.certify import Bar
-from dpaudit.auditor.gate import bars, identifier, rule
+from dpaudit.auditor.gate import Trainings, bars, identifier, rule
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.ruling import Trainings
 from dpaudit.audits.membership.trainings import JudgedTrainings
 from dpaudit.config.gate import Gate
 from dpaudit.core.errors import ConfigError

@@ -23,9 +23,8 @@ from dpaudit.claims.entry import Check, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.provenance import environment
 from dpaudit.execution.store import NAME, read
-from dpaudit.execution.tasks import Progress
+from dpaudit.execution.tasks import Progress, environment
 from dpaudit.execution.workers import Workers
 from tests.support.coin_games import Coin, entry
 
