@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpaudit.auditor.folder import RunFolder
+from dpaudit.auditor.plan import RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.trained.config import TrainedConfig

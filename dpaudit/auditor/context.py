@@ -125,20 +125,16 @@ class Audited(Protocol):
     @property
     def label(self) -> str:
         """The model's label."""
-        ...
 
     @property
     def defenses(self) -> Sequence[Any]:
         """The recommender at each ε."""
-        ...
 
     def record(self) -> ModelRecord:
         """Return the part of the model's record that is the same at every ε."""
-        ...
 
     def points(self) -> list[PointRecord]:
         """Return the model's record at each ε."""
-        ...
 
 
 class Subject(ABC, Generic[C]):

@@ -1,27 +1,214 @@
-"""Gates: thresholds on certified bounds, never on point estimates."""
+"""Gates: thresholds on certified bounds, never on point estimates.
+
+They are judged with the waivers of a run at its end, and anew whenever a gate is evaluated.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from typing import NamedTuple
 
-from dpaudit.auditor.games.controls import Bar
+from dpaudit.auditor.games.certify import Bar, shows
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.ruling import Needed, Ruling, Trainings, compare, limit_of
-from dpaudit.config.gate import Gate, picked_by
+from dpaudit.config.gate import Gate, check_rated, picked_by
+from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.rounding import at_least
+from dpaudit.data.ratings import Scale
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
+    AuditResult,
     Family,
     FindingRecord,
     GateRecord,
     JudgedNumber,
     Measurement,
+    Outcome,
     PointRecord,
+    Waiver,
+    judged,
     worst,
 )
-from dpaudit.record.verdicts import above_by_law, in_id
+from dpaudit.record.values import Census, Control
+from dpaudit.record.verdicts import above_by_law, decided, in_id, remedy, suggests_more, waivable
+
+
+class Ruling(NamedTuple):
+    """What a gate says of one number.
+
+    Attributes:
+        outcome: its outcome on the number.
+        reason: why.
+        remedy: what decides it if it is inconclusive; empty otherwise.
+    """
+
+    outcome: Outcome
+    reason: str
+    remedy: str = ""
+
+
+class Needed(NamedTuple):
+    """How many times the judged trainings would decide a gate, and how.
+
+    Attributes:
+        times: the multiple.
+        outcome: what it would be decided to.
+    """
+
+    times: float
+    outcome: Outcome
+
+
+class Trainings:
+    """What a kind of audit says of numbers that each of several trainings has (a census).
+
+    This one is for kinds without such numbers.
+    """
+
+    def judge(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling | None:
+        """Judge trainings one by one; None if the number is judged by its interval."""
+        return None
+
+    def breaking(self, gate: Gate, measurement: Measurement) -> float:
+        """Return the share of trainings in which a gate's threshold may be broken."""
+        return 0.0
+
+    def needed(
+        self, gate: Gate, measurement: Measurement, limit: float | None, family: Family
+    ) -> Needed | None:
+        """Return how many times the trainings decide an inconclusive gate; None if not known."""
+        return None
+
+    def total(self, times: float) -> int | None:
+        """Return the number of trainings of which so many times the judged ones are judged."""
+        return None
+
+
+def limit_of(gate: Gate, measurement: Measurement, point: PointRecord) -> float | None:
+    """Return the limit; None if it is the claim and nothing is claimed about what is measured.
+
+    Args:
+        gate: the gate.
+        measurement: the number that it judges.
+        point: the point of the sweep that the number is of.
+    """
+    limit = gate.max if gate.min is None else gate.min
+    if limit == "claim":
+        return point.claim.epsilon if point.claim and measurement.tests(point.claim) else None
+    return limit
+
+
+def compare(gate: Gate, measurement: Measurement, point: PointRecord, kind: str) -> Ruling:
+    """Judge a number by its interval, or a bound on ε by what else its game finds.
+
+    Args:
+        gate: the gate.
+        measurement: the number.
+        point: the point of the sweep that it is of.
+        kind: the kind of audit, by its name in the registry.
+    """
+    estimate = measurement.estimate
+    if estimate.kind != "frequentist":
+        decides = "gate another metric"
+        if estimate.kind in ("assumes-law", "range"):
+            decides = "run a config that has this gate, so that its interval is joint"
+        cannot = f"an estimate of kind {estimate.kind} cannot gate"
+        return Ruling("inconclusive", cannot, decides)
+    limit = limit_of(gate, measurement, point)
+    if limit is None:
+        claim = point.claim
+        what = "nothing"
+        if claim:
+            what = f"only {claim.adjacency}, observer {', '.join((claim.observer, *claim.also))}"
+        picked = ", or pick in where what it covers" if claim and measurement.unit else ""
+        number = f"give a number instead of 'claim'{picked}"
+        return Ruling("inconclusive", f"this variant claims {what}", number)
+    if gate.judged == "epsilon":
+        return _compare_epsilon(gate, measurement, limit, kind)
+    return _compare_interval(gate, measurement, limit, kind)
+
+
+def _compare_interval(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
+    estimate = measurement.estimate
+    low, high = estimate.lower, estimate.upper
+    interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
+    if gate.min is None:
+        broken, kept, side, held = low > limit, high <= limit, "above", "does not exceed"
+    else:
+        broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
+    if broken:
+        return Ruling("fail", f"{interval} lies {side} {limit:g}")
+    metric = entry(gate.metric)
+    # What the reverse of the attack has at most.
+    reversible = gate.min is None and metric.mirror is not None
+    reverse = (metric.mirror or 0.0) - low if reversible else -math.inf
+    if kept and reverse <= limit:
+        return Ruling("pass", f"{interval} {held} {limit:g}{metric.assumes}")
+    if kept:
+        return Ruling(
+            "inconclusive",
+            f"{interval}: the reverse attack may have {reverse:.4g}, above {limit:g}",
+            "correct the direction of the scores if the attack is wrong more often than right",
+        )
+    if gate.min is None and high == math.inf:
+        return Ruling(
+            "inconclusive",
+            f"{interval} straddles {limit:g}: there is no upper end, as nothing clips what is "
+            "noised, or a training diverged, so max cannot pass",
+            "gate another metric",
+        )
+    return Ruling("inconclusive", f"{interval} straddles {limit:g}", remedy(kind, measurement))
+
+
+def _compare_epsilon(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
+    certified = f"certified ε >= {at_least(measurement.estimate.lower)}"
+    if not measurement.estimate.lower <= limit:
+        return Ruling("fail", f"{certified}, above {limit:g}")
+    decides = remedy(kind, measurement)
+    if doubt := _doubt(measurement, limit):
+        return Ruling("inconclusive", f"{certified}, but {doubt}", decides)
+    factor = gate.detectable or 1.0
+    controls = sorted(measurement.controls, key=lambda control: control.factor)
+    for control in controls:
+        if shows(control, limit, factor):
+            return Ruling("pass", f"{certified}, not above {limit:g}; {_said(control)}")
+    best = next((control for control in controls if control.certified > limit), None)
+    if best:
+        missed = f"the game cannot find {factor * limit:.4g}; {_said(best)}"
+    elif controls:
+        last = controls[-1]
+        missed = (
+            f"the same game also misses {last.mutant} (certified ε >= {at_least(last.certified)})"
+        )
+    else:
+        missed = (
+            "it was not tried whether the game finds a copy that leaks more, or there are too few "
+            "trials to find one"
+        )
+    return Ruling("inconclusive", f"{certified}, not above {limit:g}, but {missed}", decides)
+
+
+def _doubt(measurement: Measurement, limit: float) -> str | None:
+    """Return why an ε that is not certified to exceed the limit may exceed it; None without doubt.
+
+    By the law of its noise, or because the right guesses of a membership game are as frequent.
+    """
+    if measurement.theory is not None and above_by_law(measurement, limit):
+        value = f"ε = {measurement.theory.value:.4g}, above {limit:g}"
+        return f"by the law of its noise this pair has {value}"
+    if suggests_more(measurement, limit):
+        return f"the right guesses suggest ε = {measurement.estimate.value:.4g}, above {limit:g}"
+    return None
+
+
+def _said(control: Control) -> str:
+    often = f" in {control.hits} of {control.runs} runs" if control.runs else ""
+    certified = f"certified ε >= {at_least(control.certified)}{often}"
+    return f"the same game finds {control.mutant} ({certified})"
 
 
 @dataclass(frozen=True)
@@ -46,15 +233,7 @@ class _Judged:
         return ": ".join(filter(None, (self.number.place, self.ruling.reason)))
 
 
-def judge(
-    gate: Gate,
-    points: Sequence[PointRecord],
-    measurements: Sequence[Measurement],
-    findings: Sequence[FindingRecord] = (),
-    trainings: Trainings | None = None,
-    family: Family | None = None,
-    kind: str = "",
-) -> GateRecord:
+def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
     Of the numbers with that outcome the one furthest beyond the threshold decides: its reason is
@@ -81,31 +260,26 @@ def judge(
 
     Args:
         gate: the gate.
-        points: the points of the sweep.
-        measurements: all that was measured.
-        findings: what was noticed.
-        trainings: what the kind of audit says of numbers of several trainings; None for nothing.
-        family: the family of the run's intervals; None for this gate alone at 95 % confidence.
-        kind: the kind of audit, by its name in the registry, which says what narrows an interval.
+        result: the record: its sweep, what was measured, and what was noticed.
+        trainings: what the kind of audit says of numbers of several trainings.
 
     Raises:
         ConfigError: the gate picks nothing that was measured.
     """
-    at = {(point.model, point.epsilon): point for point in points}
-    picked = picked_by(gate, measurements, points)
-    trainings = trainings or Trainings()
-    family = family or Family.of(0.95, 1)
-    lacking = dict(_lacking(gate, points, measurements, findings))
+    at = {(point.model, point.epsilon): point for point in result.points}
+    picked = picked_by(gate, result.measurements, result.points)
+    lacking = dict(_lacking(gate, result))
     if not picked and not lacking:
         known = any(
             gate.about(measurement.fields, at[measurement.model, measurement.epsilon].traits)
-            for measurement in measurements
+            for measurement in result.measurements
         )
         correct = "correct its where" if known else "run a config that has this gate"
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {correct}")
     beside = _beside(gate, picked, at)
     picked = [measurement for measurement in picked if measurement not in beside]
     decided: dict[tuple[str, float, str | None], list[_Judged]] = {}
+    doubted = set()
     for (model, epsilon), finding in lacking.items():
         ruling = _said_by(finding, f"{model}, ε = {epsilon:g}: ")
         number = JudgedNumber(model=model, epsilon=epsilon, place="", outcome=ruling.outcome)
@@ -114,26 +288,21 @@ def judge(
         model, epsilon = measurement.model, measurement.epsilon
         limit, needed = limit_of(gate, measurement, at[model, epsilon]), None
         ruling = _of_trainings(gate, measurement, trainings) or compare(
-            gate, measurement, at[model, epsilon], kind
+            gate, measurement, at[model, epsilon], result.kind
         )
-        opening = [finding for finding in findings if finding.opens(measurement)]
+        opening = [finding for finding in result.findings if finding.opens(measurement)]
         open_ = max(opening, key=lambda finding: finding.voids, default=None)
         if open_ and (ruling.outcome != "fail" or open_.voids):
             ruling = _said_by(open_)
         elif ruling.outcome == "inconclusive":
-            needed = trainings.needed(gate, measurement, limit, family)
+            needed = trainings.needed(gate, measurement, limit, result.family)
         place, outcome = measurement.place, ruling.outcome
         number = JudgedNumber(model=model, epsilon=epsilon, place=place, outcome=outcome)
         one = _Judged(number, ruling, _beyond(gate, measurement, limit, trainings), needed)
         game = measurement.pair if measurement.unit else None
         decided.setdefault((model, epsilon, game), []).append(one)
-    doubted = {
-        (measurement.model, measurement.epsilon)
-        for measurement in picked
-        if _doubted(
-            measurement, limit_of(gate, measurement, at[measurement.model, measurement.epsilon])
-        )
-    }
+        if limit is not None and above_by_law(measurement, limit):
+            doubted.add((model, epsilon))
     counted = [
         one
         for where, here in decided.items()
@@ -225,27 +394,20 @@ def _beside(
     ]
 
 
-def _lacking(
-    gate: Gate,
-    points: Sequence[PointRecord],
-    measurements: Sequence[Measurement],
-    findings: Sequence[FindingRecord],
-) -> Iterator[tuple[tuple[str, float], FindingRecord]]:
+def _lacking(gate: Gate, result: AuditResult) -> Iterator[tuple[tuple[str, float], FindingRecord]]:
     """Yield the points that a gate picks and that lack its metric, with the reason."""
     there = {
         (measurement.model, measurement.epsilon)
-        for measurement in measurements
+        for measurement in result.measurements
         if measurement.metric == gate.judged
     }
-    for point in points:
+    for point in result.points:
         key = model, epsilon = point.model, point.epsilon
         named = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == key
         picked = named and gate.about({"metric": gate.judged}, point.traits)
-        if not picked or key in there:
-            continue
-        open_ = next((finding for finding in findings if finding.lacks(gate.judged, *key)), None)
-        if open_:
-            yield key, open_
+        if picked and key not in there:
+            opening = (finding for finding in result.findings if finding.lacks(gate.judged, *key))
+            yield from ((key, finding) for finding in islice(opening, 1))
 
 
 def _said_by(finding: FindingRecord, place: str = "") -> Ruling:
@@ -289,10 +451,6 @@ def rule(gate: Gate) -> str:
     return f"{gate.metric}{of} {limit}{f' at {where}' if where else ''}{power}"
 
 
-def _doubted(measurement: Measurement, limit: float | None) -> bool:
-    return limit is not None and above_by_law(measurement, limit)
-
-
 def bars(gates: Sequence[Gate], bound: MetricKey, claimed: float | None) -> tuple[Bar, ...]:
     """Return what positive controls must exceed for the gates that judge a bound on ε.
 
@@ -307,3 +465,57 @@ def bars(gates: Sequence[Gate], bound: MetricKey, claimed: float | None) -> tupl
         if limit is not None and gate.picks(bound.picked_by, bound.traits):
             limits.append(Bar(limit, gate.detectable))
     return tuple(dict.fromkeys(sorted(limits, key=lambda bar: (bar.limit, bar.factor or 0.0))))
+
+
+def judge_run(
+    result: AuditResult,
+    day: date,
+    *,
+    gates: Sequence[Gate] | None = None,
+    waivers: Sequence[Waiver] | None = None,
+) -> AuditResult:
+    """Return the record of a run as judged on this day.
+
+    Args:
+        result: the record.
+        day: the day in UTC; waivers whose last day is before it are expired.
+        gates: gates to judge; None keeps those of the record with their outcomes.
+        waivers: waivers to apply; None applies those of the record.
+
+    Raises:
+        ConfigError: a gate picks nothing, or does not fit the data.
+    """
+    config = dict(result.config)
+    if gates is not None:
+        if result.data:
+            check_rated(gates, Scale(*result.data.scale))
+        kind = registry.installed("audits", result.kind)
+        trainings = kind.trainings(result, gates) if kind else Trainings()
+        config["gate"] = [gate.model_dump(mode="json") for gate in gates]
+        gate_records = [judge(gate, result, trainings) for gate in gates]
+        result = result.model_copy(update={"gates": gate_records})
+    if waivers is not None:
+        config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]
+    applied = judged(result.waivers if waivers is None else waivers, waivable(result), day)
+    result = result.model_copy(update={"config": config, "waivers": applied})
+    return result.model_copy(update={"outcome": decided(result)})
+
+
+def check_ids(waivers: Iterable[Waiver], known: Iterable[str], prefix: str = "") -> None:
+    """Refuse waivers of unknown ids.
+
+    Args:
+        waivers: the waivers.
+        known: the ids of claims and gates.
+        prefix: prefix of the message, such as the file of the waivers.
+
+    Raises:
+        ConfigError: an id is unknown; names those that it may mean.
+    """
+    ids = set(known)
+    for index, waiver in enumerate(waivers):
+        if waiver.id not in ids:
+            raise ConfigError(
+                f"{prefix}waiver.{index}.id = {waiver.id!r} is no claim or gate of the run"
+                f"{registry.suggestion(waiver.id, ids)}"
+            )

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from dpaudit.auditor.context import Subject
-from dpaudit.auditor.cost import Cost
+from dpaudit.auditor.gate import Trainings
 from dpaudit.auditor.measure import Measure
-from dpaudit.auditor.ruling import Trainings
 from dpaudit.config.gate import Gate
 from dpaudit.config.schema import Audit, Config
 from dpaudit.config.tables import Game
 from dpaudit.core import registry
+from dpaudit.execution.sampling import Cost
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement
 
@@ -150,7 +150,9 @@ class AuditKind(ABC):
             attack = without(attack, key if table == "sybil" else "")
         facts["attack"] = {number.attack: attack}
         if number.metric == "epsilon":
-            facts["delta"] = _delta(result, number)
+            at = {(point.model, point.epsilon): point.claim for point in result.points}
+            claim = at.get((number.model, number.epsilon))
+            facts["delta"] = claim and claim.delta
         if metric.role == "utility" and metric.unit == "share":
             facts["top_k"] = [m.top_k for m in result.models if m.label == number.model]
         return facts
@@ -201,13 +203,6 @@ def without(table: Any, *keys: str) -> dict[str, Any]:
 def listed(tables: Any) -> list[dict[str, Any]]:
     """Return the repeated tables of a recorded config; none if there are none."""
     return [without(table) for table in tables] if isinstance(tables, list) else []
-
-
-def _delta(result: AuditResult, number: Measurement) -> float | None:
-    """Return δ of the claim at a number's point; None without a claim."""
-    here = (number.model, number.epsilon)
-    claims = (point.claim for point in result.points if (point.model, point.epsilon) == here)
-    return next((claim.delta for claim in claims if claim), None)
 
 
 def kind_of(config: Config) -> AuditKind:

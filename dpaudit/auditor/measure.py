@@ -11,7 +11,7 @@ from dpaudit.config.gate import Statement
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import entry, field_names, table
-from dpaudit.record.result import FindingRecord, Measurement, PairRecord, measured
+from dpaudit.record.result import FindingRecord, Measurement, PairRecord
 
 C = TypeVar("C", bound=Config)
 M = TypeVar("M")
@@ -95,15 +95,20 @@ class MetricKey:
         """Whether the interval is one of the family that shares the run's error probability."""
         return self.joint and not entry(self.metric).derived
 
-    def measured(self, estimate: Estimate, **fields: Any) -> Measurement:
+    def measured(
+        self, estimate: Estimate, *, detail: str | None = None, **fields: Any
+    ) -> Measurement:
         """Return the measurement of this number.
 
         Args:
             estimate: the number.
-            fields: what else is recorded of it; fields of the key that it leaves open, and
-                `detail`, which goes to the field that the metric names for it.
+            detail: the value of the field that the metric names for it.
+            fields: what else is recorded of it, and fields of the key that it leaves open.
         """
-        return measured(estimate=estimate, **{**self.picked_by, **fields})
+        name = entry(self.metric).detail
+        if detail is not None and name is not None:
+            fields[name] = detail
+        return Measurement(estimate=estimate, **{**self.picked_by, **fields})
 
 
 class Measure(ABC, Generic[C, M]):

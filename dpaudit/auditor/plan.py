@@ -1,29 +1,153 @@
-"""What a run is: its config, the numbers that it emits, and what follows from these beforehand."""
+"""What a run is: its config, the numbers that it emits, and its output folder.
+
+The folder says what the run may replace, and holds the store of its finished tasks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
-from dpaudit.auditor.folder import RunFolder, identity, resumed
-from dpaudit.auditor.gate import identifier
-from dpaudit.auditor.judgement import check_ids
+from dpaudit.auditor.context import judging, without_counts
+from dpaudit.auditor.gate import check_ids, identifier
 from dpaudit.auditor.kind import AuditKind, kind_of
 from dpaudit.auditor.measure import NEXT, Measure, MetricKey, picked
 from dpaudit.config.gate import Gate, rated
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.messages import place
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.execution.store import NAME, Store, opened, others_results
-from dpaudit.execution.tasks import Progress
+from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in, words_of
+from dpaudit.execution.tasks import Progress, digest_of, identity_of, tool_version
+from dpaudit.record import storage
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import Family
 from dpaudit.record.verdicts import claim_id
+
+# What a run may change without a word, besides numbers of trials.
+_OPEN = {"audit", "seed", "keep_seed"}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run keeps the results of finished tasks.
+
+    Attributes:
+        path: the output folder.
+        fresh: whether to drop the results that it holds.
+        force: whether to replace another run that it holds; results that fit are used.
+    """
+
+    path: Path
+    fresh: bool = False
+    force: bool = False
+
+    def check(self, config: Config) -> str:
+        """Refuse to replace the record of another run: one of another config or seed.
+
+        Other numbers of trials are no other run; nor are other claims, gates, observers and what
+        else only judges, and a seed that the config leaves to chance.
+
+        Returns:
+            A sentence if a record will be replaced that was judged otherwise; else empty.
+
+        Raises:
+            ConfigError: the folder holds the record of another run, or one that cannot be read.
+        """
+        path = self.path / storage.NAME
+        if self.fresh or self.force or not path.exists():
+            return ""
+        try:
+            recorded = storage.load(path).config
+        except ConfigError as error:
+            raise ConfigError(
+                f"{place(path)} is no record that this dpaudit can read: --force replaces it, and "
+                "-o names another folder"
+            ) from error
+        deciding, judged = _differing(recorded, config)
+        if deciding:
+            raise ConfigError(
+                f"{place(self.path)} holds the record of another run ({_others(deciding)}): "
+                "--force replaces it and uses the finished tasks that fit, and -o names another "
+                "folder"
+            )
+        if not judged:
+            return ""
+        return (
+            f"{place(path)} is replaced, as it was judged otherwise ({_others(judged)}); finished "
+            "tasks are used"
+        )
+
+
+def _differing(recorded: dict[str, Any], config: Config) -> tuple[list[str], list[str]]:
+    """Name the keys of a config whose values differ from the recorded ones.
+
+    Returns:
+        The keys that decide results, and those that only judge or report them.
+    """
+    new = json.loads(config.recorded().model_dump_json())
+    common = recorded.keys() & new.keys()
+    keys = judging(config)
+    deciding = [
+        name
+        for name in common - _OPEN - config.judging
+        if _deciding(recorded[name], keys.get(name)) != _deciding(new[name], keys.get(name))
+    ]
+    # A table that only one of them has is of another kind of audit; empty, it asks for nothing.
+    single = (recorded.keys() ^ new.keys()) - _OPEN - config.judging
+    deciding += [name for name in single if recorded.get(name) or new.get(name)]
+    judged = [name for name in common & config.judging if recorded[name] != new[name]]
+    for name in common & keys.keys():
+        for key in sorted(keys[name]):
+            old, now = (
+                [table.get(key) for table in _tables(values[name])] for values in (recorded, new)
+            )
+            judged += [f"{name}.{key}"] if old != now else []
+    named = "seed" in config.model_fields_set or config.keep_seed is False
+    if named and recorded.get("seed") != new["seed"]:
+        deciding.append("seed")
+    return sorted(deciding), sorted(judged)
+
+
+def _tables(value: Any) -> list[dict[str, Any]]:
+    """Return the tables that stand under one key of a config: several, one or none."""
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def _deciding(value: Any, left_out: frozenset[str] | None = None) -> Any:
+    """Return the value of a key without numbers of trials, and what only judges in its tables."""
+    if left_out:
+        value = [
+            {key: entry for key, entry in table.items() if key not in left_out}
+            for table in _tables(value)
+        ]
+    if isinstance(value, list):
+        return [_deciding(item) for item in value]
+    return without_counts(value) if isinstance(value, dict) else value
+
+
+def _others(names: Iterable[str]) -> str:
+    return ", ".join(f"other {name}" for name in names)
+
+
+def identity(config: Config, ratings: Ratings | None) -> dict[str, str]:
+    """Return what the results of a config's tasks depend on besides its tables."""
+    files = filter(Path.is_file, config.files)
+    return {
+        "tool": tool_version(),
+        **identity_of(config.plugins),
+        "files": digest_of(*(hashlib.blake2b(file.read_bytes()).hexdigest() for file in files)),
+        "data": "" if ratings is None else ratings.digest,
+        "seed": str(config.seed),
+    }
 
 
 @dataclass(frozen=True)
@@ -72,21 +196,6 @@ class Plan:
         size += any(picked(self.config, key, *NEXT) for key in trained)
         return Family.of(self.config.audit.confidence, max(1, size))
 
-    def check(self) -> Self:
-        """Refuse gates that pick no planned number, waivers of nothing, and code without leave.
-
-        Raises:
-            ConfigError: names the gate, the waiver or the key of the code, and the remedy.
-        """
-        if self.config.code and not self.allow_code:
-            raise ConfigError(
-                f"this config would run the code named by {self.config.code[0]}: give --allow-code "
-                "(allow_code=True) if you trust it"
-            )
-        self.check_gates()
-        self.check_waivers()
-        return self
-
     def check_named(self) -> None:
         """Refuse a config that does not say what is audited, or has gates on nothing.
 
@@ -122,15 +231,21 @@ class Plan:
             known = {*claims, *map(identifier, self.config.gate)}
             check_ids(self.config.waiver, known, prefix)
 
-    def replaced(self) -> str:
-        """Refuse to replace another run's record in the folder, as `RunFolder.check` does."""
-        return "" if self.folder is None else self.folder.check(self.config)
-
     def resumed(self) -> Self:
-        """Return the plan with the seed that the run in its folder drew, if it had this code."""
-        if self.folder is None:
+        """Return the plan with the seed that the run in its folder drew, if it had this code.
+
+        A seed that the config names stays.
+        """
+        config, folder = self.config, self.folder
+        if folder is None or folder.fresh or "seed" in config.model_fields_set:
             return self
-        return replace(self, config=resumed(self.config, self.folder))
+        path = folder.path / NAME
+        secret = words_of(path).get("secret") == "yes"
+        if secret != (config.keep_seed is False):
+            return self
+        seed = seed_in(path, identity_of(config.plugins))
+        drawn = {} if seed is None else {"seed": seed}
+        return replace(self, config=config.model_copy(update=drawn))
 
     @contextmanager
     def begun(self, progress: Progress) -> Iterator[Self]:
@@ -145,7 +260,13 @@ class Plan:
         """
         from threadpoolctl import threadpool_limits
 
-        self.check()
+        if self.config.code and not self.allow_code:
+            raise ConfigError(
+                f"this config would run the code named by {self.config.code[0]}: give --allow-code "
+                "(allow_code=True) if you trust it"
+            )
+        self.check_gates()
+        self.check_waivers()
         # Every attack and every measure that fits takes part, so one that cannot is missed.
         for fault in (*registry.broken("attacks"), *registry.broken("measures")):
             progress.note(f"left out: {fault}")

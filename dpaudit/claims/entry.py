@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as validated
 
-from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.core.claim import Adjacency
 
 Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]

@@ -31,8 +31,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from dpaudit.auditor.games.certify import Level, NoiseGame
-from dpaudit.auditor.games.controls import reported
+from dpaudit.auditor.games.certify import Level, NoiseGame, reported
 from dpaudit.audits.mechanism.game import SHARE
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.sequential import EProcess

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace, LikelihoodRatio
-from dpaudit.auditor.games.controls import mutant_of
-from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.games.certify import GameScores, mutant_of
 from dpaudit.audits.on_demand.games import entry_game, entry_truth, prediction_game, shifts
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.core.claim import Claim

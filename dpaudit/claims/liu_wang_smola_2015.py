@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.claims.trained_games import DataGame, PosteriorGame, run_posteriors, scored
 from dpaudit.core.streams import Streams, generator

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits, NumpyLaplaceBits
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.bounds.accounting import laplace_epsilon
 from dpaudit.claims.games import TRIALS, text_digest
 from dpaudit.claims.trained_games import scored

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.controls import mutant_of
+from dpaudit.auditor.games.certify import GameScores, mutant_of
 from dpaudit.auditor.games.game import CERTAIN
-from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.claims.games import TRIALS, DefenseGame, text_digest
 from dpaudit.core.estimate import Estimate

@@ -19,10 +19,9 @@ from dpaudit.claims import record
 from dpaudit.claims.entry import Check, ClaimGame, Experiment, PublishedClaim
 from dpaudit.claims.experiment import Outcome, Slot, check_outcome, game_outcome, verdict_of
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.provenance import environment, tool_version
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.store import NAME, opened, others_results, seed_in
-from dpaudit.execution.tasks import Progress, Task, identity_of
+from dpaudit.execution.tasks import Progress, Task, environment, identity_of, tool_version
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record.result import Timing
 

@@ -1,28 +1,21 @@
-"""`dpaudit run` and `report`."""
+"""`dpaudit run`, `report`, `split`, `merge` and `runs`: a run, its shards and its tasks."""
 
 from __future__ import annotations
 
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.failing import begin, report_option
-from dpaudit.cli.options import (
-    PathType,
-    allow_code_option,
-    force_option,
-    import_from,
-    import_now,
-    overrides_option,
-    run_workers_option,
-    waivers_option,
-)
+from dpaudit.cli import options, writing
+from dpaudit.cli.options import PathType
 from dpaudit.cli.stopping import keeps_nothing, keeps_tasks
-from dpaudit.cli.writing import STANDARD_OUTPUT, Output, deliver, echo, reads, render
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import own_folder
+from dpaudit.core.messages import place, plain
+from dpaudit.core.rounding import size
 
 if TYPE_CHECKING:
     from dpaudit.config.schema import Config
@@ -52,22 +45,22 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
     help="Replace the config's seed; entropy draws one that the record does not store.  "
     "[default: the config's, or drawn]",
 )
-@overrides_option("the config")
-@report_option
-@waivers_option("of the config")
-@run_workers_option
+@options.overrides("the config")
+@writing.report_option
+@options.waivers("of the config")
+@options.run_workers
 @click.option(
     "--fresh",
     is_flag=True,
     help="Run everything again; drop the finished tasks in the folder, of any run.",
 )
-@force_option
+@options.force
 @click.option(
     "--shard",
     metavar="I/N",
     help="Run only the I-th of N parts, and write no record: 'dpaudit merge' makes it of all.",
 )
-@allow_code_option
+@options.allow_code
 @click.option("-v", "--verbose", is_flag=True, help="Print all numbers of each model, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
@@ -92,11 +85,8 @@ def run(
     Without CONFIG, dpaudit.toml or [tool.dpaudit] of pyproject.toml in the current folder is used.
     """
     from dpaudit.auditor import run as auditor
-    from dpaudit.auditor.folder import RunFolder
-    from dpaudit.auditor.plan import Plan
-    from dpaudit.auditor.shards import run_shard, store_name
+    from dpaudit.auditor.plan import Plan, RunFolder
     from dpaudit.config import load as config_file
-    from dpaudit.core.messages import place
     from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.tasks import Shard
     from dpaudit.execution.workers import Workers
@@ -109,33 +99,34 @@ def run(
     if waivers is not None:
         checked = checked.model_copy(update={"waiver": config_file.load_waivers(waivers)})
         Plan(checked).check_waivers(f"{waivers}: ")
-    reads(ctx, checked.source)
-    target = Output.of(output or own_folder(config.stem), reports)
+    writing.reads(ctx, checked.source)
+    target = writing.Output.of(output or own_folder(config.stem), reports)
     folder = target.folder
-    plan = Plan(checked, RunFolder(folder, fresh, force), allow_code)
-    replaced = plan.replaced() if part is None else ""
-    begin(ctx)
+    kept = RunFolder(folder, fresh, force)
+    plan = Plan(checked, kept, allow_code)
+    replaced = kept.check(checked) if part is None else ""
+    writing.begin(ctx)
     if checked.ordered:
         keeps_nothing(ctx, "as calls of a black box may depend on each other")
     else:
-        keeps_tasks(ctx, folder / store_name(part), fresh=fresh)
+        keeps_tasks(ctx, folder / auditor.store_name(part), fresh=fresh)
     if allow_code:
-        import_from(config.parent, checked.code)
+        options.import_from(config.parent, checked.code)
     # A function of Python's holds the global lock.
     workers = workers or Workers.all_cores("processes" if checked.ordered else "threads")
     if allow_code and workers.backend == "threads":
-        import_now(checked.code)
+        options.import_now(checked.code)
     placed = config_file.placing(checked, config, overrides)
     with Reporter(quiet=quiet) as reporter, placed:
         if replaced and not quiet:
             reporter.note(replaced)
         if part is not None:
-            run_shard(plan, part, workers=workers, progress=reporter)
+            auditor.run_shard(plan, part, workers=workers, progress=reporter)
         else:
             result = auditor.run(plan, workers, reporter)
     if part is not None:
         if not quiet:
-            echo(f"Shard {part} is done; when all are: dpaudit merge {place(folder)}")
+            writing.echo(f"Shard {part} is done; when all are: dpaudit merge {place(folder)}")
         return
     ctx.exit(target.finish(result, quiet=quiet, details=verbose))
 
@@ -159,12 +150,11 @@ def _check(waivers: Path | None, config: Config) -> None:
     "-o",
     "--output",
     type=PathType(dir_okay=False, allow_dash=True),
-    default=STANDARD_OUTPUT,
+    default=writing.STANDARD_OUTPUT,
     help="[default: standard output]",
 )
 def report(folder: Path, name: str, output: Path) -> None:
     """Render a report from the record of a finished run in FOLDER; nothing is run again."""
-    from dpaudit.core.messages import place
     from dpaudit.record import storage as record
 
     source = folder / record.NAME if folder.is_dir() else folder
@@ -172,10 +162,114 @@ def report(folder: Path, name: str, output: Path) -> None:
         raise ConfigError(
             f"the report would replace {place(source)}, its record: give -o another file"
         )
-    deliver([(output, render(name, record.load(folder)))])
+    writing.deliver([(output, writing.render(name, record.load(folder)))])
 
 
 def _seed(text: str) -> str:
     if text == "entropy" or (text.isascii() and text.isdecimal() and int(text) < 2**64):
         return text if text == "entropy" else str(int(text))
     raise ConfigError(f"the option --seed {text!r} is neither a 64-bit integer nor entropy")
+
+
+@click.command()
+@click.argument("config", type=PathType())
+def split(config: Path) -> None:
+    """Write the data of each training of CONFIG, to train elsewhere.
+
+    For each [[recommender]] with returned = FOLDER a folder is written for each training, with
+    task.json and the tables that it names: what to train on, the seed, and what is asked. Train in
+    any way, write the answers beside them, and bring the folders back: 'dpaudit run' judges them.
+    """
+    from dpaudit.audits.membership.config import MembershipConfig
+    from dpaudit.audits.membership.split import hand_out
+    from dpaudit.config import load as config_file
+
+    checked = config_file.load(config, checks=[methodcaller("check_named")])
+    if not isinstance(checked, MembershipConfig):
+        raise ConfigError(
+            f"{config} has no [[recommender]]: 'dpaudit split' is for their trainings"
+        )
+    folders = list(hand_out(checked))
+    parents = ", ".join(dict.fromkeys(str(folder.parent) for folder in folders))
+    handed = f"{len(folders)} trainings are in {parents}."
+    writing.tell([f"{handed} Train on each task.json, and write what it asks."])
+    writing.echo(f"Then run: dpaudit run {config}")  # to be copied
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=PathType())
+@click.option(
+    "-o",
+    "--output",
+    type=PathType(file_okay=False),
+    help="Output folder for the merged tasks, the record and the reports.  [default: the first]",
+)
+@writing.report_option
+@options.force
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.pass_context
+def merge(
+    ctx: click.Context,
+    folders: tuple[Path, ...],
+    output: Path | None,
+    reports: tuple[str, ...],
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Merge the shards in FOLDERS into one record; the exit code is the outcome of its gates.
+
+    All must be there, finished, and of one run. If further tasks follow from their results, such as
+    those of positive controls, it says so: run the shards again, and merge again.
+    """
+    from dpaudit.auditor import run as auditor
+    from dpaudit.execution.reporter import Reporter
+
+    target = writing.Output.of(output or folders[0], reports)
+    with Reporter(quiet=quiet) as reporter:
+        result = auditor.merge(folders, target.folder, force=force, progress=reporter)
+    ctx.exit(target.finish(result, quiet=quiet))
+
+
+@click.command()
+@click.argument("folder", type=PathType())
+def runs(folder: Path) -> None:
+    """List the finished tasks in FOLDER: of which stages, how many, and how large."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from dpaudit.execution.store import read
+
+    stores = sorted(folder.glob("tasks*.sqlite"))
+    if not stores:
+        raise ConfigError(f"{folder} holds no finished tasks: name the output folder of a run")
+    for path in stores:
+        contents = read(path)
+        if not contents.meta:
+            raise ConfigError(f"{contents.damage or path}: remove it, or start its run again")
+        about = plain(
+            ", ".join(f"{name} {word}" for name, word in _about(contents.meta, contents.identity))
+        )
+        writing.echo(f"{plain(str(path))}, {size(path.stat().st_size)}{about and ': ' + about}")
+        if contents.damage:
+            writing.echo(contents.damage)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("stage", overflow="fold")
+        for name in ("tasks", "trials", "size", "seconds"):
+            table.add_column(name, justify="right")
+        for stage, total in contents.stages.items():
+            cells = (total.tasks, total.trials, size(total.size), f"{total.seconds:.1f}")
+            table.add_row(Text(plain(stage)), *map(str, cells))
+        writing.screen().print(table)
+
+
+def _about(meta: dict[str, str], identity: dict[str, str]) -> list[tuple[str, str]]:
+    """Return what identifies a store's run; a secret seed is not told."""
+    facts = [("dpaudit", identity.get("tool", "unknown"))]
+    if meta.get("secret") == "no":
+        facts.append(("seed", identity.get("seed", "unknown")))
+    if meta.get("trials"):
+        facts.append(("trials planned", meta["trials"]))
+    if "shard" in meta:
+        facts.append(("shard", meta["shard"]))
+        facts.append(("finished", meta.get("finished", "no")))
+    return facts

@@ -68,9 +68,10 @@ def get(name: str, folder: Path | None, yes: bool) -> None:
 )
 def list_(what: str) -> None:
     """List recommenders, defenses, attacks, kinds of audit, reports, data sets or metrics."""
-    for name, title in _titles(what).items():
+    titles, faults = _listed(what)
+    for name, title in titles.items():
         echo(f"{name:{_NAME}} {title}")
-    for fault in _faults(what):
+    for fault in faults:
         echo(f"not usable: {fault}")
 
 
@@ -99,32 +100,25 @@ def schema() -> None:
     echo(json.dumps(json_schema(), indent=2))
 
 
-def _titles(what: str) -> dict[str, str]:
+def _listed(what: str) -> tuple[dict[str, str], list[str]]:
+    """Return the title of each one by name, and which plug-ins cannot be used."""
+    from dpaudit.core import registry
+
     if what == "metrics":
-        return _metrics()
+        from dpaudit.record.metrics import faults
+
+        return _metrics(), [*faults(), *registry.broken("measures")]  # they belong together
     if what == "data":
         from dpaudit.data.download import DATASETS
 
-        return {
-            "synthetic": "embedded generator of MovieLens-like ratings",
-            **{name: dataset.title for name, dataset in DATASETS.items()},
-        }
-    from dpaudit.core import registry
-
-    parts = registry.every(cast(registry.Group, what))
-    return {name: getattr(part, "title", _first_line(part)) for name, part in parts.items()}
-
-
-def _faults(what: str) -> list[str]:
-    """Say which plug-ins of a group cannot be used; measures and metrics belong together."""
-    from dpaudit.core import registry
-    from dpaudit.record.metrics import faults
-
-    if what == "data":
-        return []
-    if what == "metrics":
-        return [*faults(), *registry.broken("measures")]
-    return registry.broken(cast(registry.Group, what))
+        synthetic = {"synthetic": "embedded generator of MovieLens-like ratings"}
+        return synthetic | {name: dataset.title for name, dataset in DATASETS.items()}, []
+    group = cast(registry.Group, what)
+    titles = {
+        name: getattr(part, "title", (inspect.getdoc(part) or "").partition("\n")[0])
+        for name, part in registry.every(group).items()
+    }
+    return titles, registry.broken(group)
 
 
 def _metrics() -> dict[str, str]:
@@ -139,10 +133,6 @@ def _metrics() -> dict[str, str]:
             lines.append(f"may gate (larger is {metric.larger}), where: {where}")
         descriptions[metric.name] = f"\n{'':{_NAME}} ".join(lines)
     return descriptions
-
-
-def _first_line(part: Any) -> str:
-    return (inspect.getdoc(part) or "").partition("\n")[0]
 
 
 def _explain(part: Any) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpaudit.cli.options import NumberRange, PathType, WholeRange, processes_option
+from dpaudit.cli import options
+from dpaudit.cli.options import NumberRange, PathType, WholeRange
 from dpaudit.cli.stopping import keeps_tasks
 from dpaudit.cli.writing import conclude, echo, screen
 from dpaudit.core.errors import ConfigError
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     type=PathType(dir_okay=False),
     help="Also run the claims about recommenders on the ratings of a config's [data].",
 )
-@processes_option
+@options.processes
 @click.option(
     "--fresh", is_flag=True, help="Run everything again; delete the finished games in the folder."
 )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpaudit.cli.options import NumberType, PathType, WholeRange, style_option
+from dpaudit.cli import options
+from dpaudit.cli.options import NumberType, PathType, WholeRange
 from dpaudit.cli.scores import mixed, read_scores
 from dpaudit.cli.writing import echo, tell
 from dpaudit.core import rounding
@@ -99,22 +100,14 @@ class _Certified(NamedTuple):
     "--one-run", metavar="M,R,V", help="One run: numbers of canaries, guesses and right guesses."
 )
 @click.option("--method", help="Method of the bound, see below.  [default: the first that fits]")
-@click.option(
-    "--delta", type=NumberType(), default=0.0, show_default=True, help="The δ of the claim."
-)
-@click.option(
-    "--confidence",
-    type=NumberType(),
-    default=0.95,
-    show_default=True,
-    help="Confidence of the bound.",
-)
+@options.defaulted("--delta", NumberType(), 0.0, "The δ of the claim.")
+@options.defaulted("--confidence", NumberType(), 0.95, "Confidence of the bound.")
 @click.option(
     "--seed",
     type=WholeRange(0),
     help="Seed of the random draws of a method, to repeat an audit.  [default: drawn, and printed]",
 )
-@style_option("json")
+@options.style("json")
 def epsilon(
     scores_in: Path | None,
     scores_out: Path | None,
@@ -128,8 +121,8 @@ def epsilon(
 ) -> None:
     """Certify a lower bound on ε from the outcomes of an attack; no model is needed."""
     scores = "--scores-in and --scores-out"
-    options = {scores: scores_in or scores_out, "--counts": counts, "--one-run": one_run}
-    given = [name for name, value in options.items() if value is not None]
+    inputs = {scores: scores_in or scores_out, "--counts": counts, "--one-run": one_run}
+    given = [name for name, value in inputs.items() if value is not None]
     if len(given) != 1:
         raise ConfigError(
             f"{' and '.join(given) or 'nothing'} given: give --scores-in with --scores-out, or "
@@ -172,10 +165,11 @@ def _of_counts(text: str, method: str | None) -> _Outcomes:
     bound = {"clopper-pearson": clopper_pearson_epsilon, "gdp": gdp_epsilon}[_pick(method, COUNTS)]
     tp, fp, fn, tn = _numbers("--counts", text, "TP,FP,FN,TN")
 
-    def certified(*counts: int, **level: Any) -> _Bound:
-        return bound(Counts(*counts), **level), None
-
-    return _Outcomes(certified, (tp, fp, fn, tn), (fn, tn, tp, fp))
+    return _Outcomes(
+        lambda *counts, **level: (bound(Counts(*counts), **level), None),
+        (tp, fp, fn, tn),
+        (fn, tn, tp, fp),
+    )
 
 
 def _of_one_run(text: str, method: str | None) -> _Outcomes:
@@ -187,10 +181,11 @@ def _of_one_run(text: str, method: str | None) -> _Outcomes:
     bound = bounds[_pick(method, ONE_RUN)]
     canaries, guesses, right = _numbers("--one-run", text, "M,R,V")
 
-    def certified(*numbers: int, **level: Any) -> _Bound:
-        return bound(*numbers, **level), None
-
-    return _Outcomes(certified, (canaries, guesses, right), (canaries, guesses, guesses - right))
+    return _Outcomes(
+        lambda *numbers, **level: (bound(*numbers, **level), None),
+        (canaries, guesses, right),
+        (canaries, guesses, guesses - right),
+    )
 
 
 def _of_scores(

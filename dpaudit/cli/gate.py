@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.cli.failing import report_option
-from dpaudit.cli.options import PathType, style_option, waivers_option
-from dpaudit.cli.writing import checked, conclude, deliver, echo, render, screen
+from dpaudit.cli import options
+from dpaudit.cli.options import PathType
+from dpaudit.cli.writing import checked, conclude, deliver, echo, render, report_option, screen
 from dpaudit.core.exit_codes import exit_code
+from dpaudit.core.messages import plain
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from dpaudit.record.comparison import Comparison
     from dpaudit.record.result import AuditResult, RunOutcome
     from dpaudit.reports.palette import Word
@@ -33,7 +32,7 @@ _COMPARED = {"outcome", "reason"}
     type=PathType(dir_okay=False),
     help="A TOML file with [[gate]] tables to use instead of the gates of the run.",
 )
-@waivers_option("of the run")
+@options.waivers("of the run")
 @click.option(
     "--baseline",
     type=PathType(),
@@ -41,7 +40,7 @@ _COMPARED = {"outcome", "reason"}
     "fails; what is not comparable is undecided.",
 )
 @report_option
-@style_option("json")
+@options.style("json")
 @click.option("-q", "--quiet", is_flag=True, help="Print no text; JSON and reports are printed.")
 @click.pass_context
 def gate(
@@ -59,12 +58,11 @@ def gate(
     Waivers are judged on the day of the evaluation: those that were active when the run was made
     may have expired. A baseline adds to the gates and excuses nothing that fails without it.
     """
-    from dpaudit.auditor.judgement import check_ids, judge_run
+    from dpaudit.auditor.gate import check_ids, judge_run
     from dpaudit.config import load as config_file
     from dpaudit.record import storage as record
     from dpaudit.record.comparison import compare
-    from dpaudit.record.result import concluded
-    from dpaudit.record.waivers import today
+    from dpaudit.record.result import concluded, today
 
     asked = checked(reports)
     recorded = record.load(folder)
@@ -109,15 +107,22 @@ def _json(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
 
 
 def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome) -> None:
+    from rich.table import Table
     from rich.text import Text
 
-    from dpaudit.core.messages import plain
     from dpaudit.reports import palette
     from dpaudit.reports.render import comparison
     from dpaudit.reports.sections.outcome import decision_of
 
     console = screen()
-    _show(result, console)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for word, lines in _findings(result):
+        table.add_row(Text(word.shown, word.style), Text("\n".join(map(plain, lines))))
+    console.print(table)
+    if not result.gates:
+        console.print("no gates: add [[gate]] to the config or give --policy", markup=False)
     if compared is not None:
         console.print()
         comparison.show(compared, console, everything=False)
@@ -128,35 +133,16 @@ def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
     console.print(Text.assemble("\n", (word.shown, word.style), f"  {plain(reason)}"))
 
 
-def _show(result: AuditResult, console: Console) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from dpaudit.core.messages import plain
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for word, lines in _findings(result):
-        table.add_row(Text(word.shown, word.style), Text("\n".join(map(plain, lines))))
-    console.print(table)
-    if not result.gates:
-        console.print("no gates: add [[gate]] to the config or give --policy", markup=False)
-
-
 def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
     """Yield a word and lines for each false claim, gate, and waiver that needs attention."""
-    from dpaudit.record.waivers import accepted
+    from dpaudit.record.result import accepted
     from dpaudit.reports import digest, palette
     from dpaudit.reports.sections.waivers import sentence
 
     active = accepted(result.waivers)
     waived = {name: [sentence(waiver, result)] for name, waiver in active.items()}
-    expected = (
-        []
-        if result.fail_on_false_claim
-        else ["audit.fail_on_false_claim = false: it stops nothing"]
-    )
+    tolerated = "audit.fail_on_false_claim = false: it stops nothing"
+    expected = [] if result.fail_on_false_claim else [tolerated]
     for claim in result.verdicts:
         if claim.verdict == "false":
             certified = at_least(claim.certified or 0.0)
@@ -177,7 +163,7 @@ def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
 @click.command()
 @click.argument("baseline", type=PathType())
 @click.argument("folder", type=PathType())
-@style_option("md", "json")
+@options.style("md", "json")
 @click.option(
     "--all", "everything", is_flag=True, help="Show also what is the same and cannot be told."
 )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
+from dpaudit.cli import options
 from dpaudit.cli.options import PathType
 from dpaudit.cli.writing import echo, tell
 from dpaudit.core.errors import ConfigError, DataError
@@ -120,12 +121,11 @@ class _AuditType(click.Choice[str]):
     help="The columns of --data, by name or by position from 0; guessed by default.",
 )
 @click.option("--encoding", metavar="NAME", help="The encoding of --data.  [default: UTF-8]")
-@click.option(
+@options.defaulted(
     "--missing-ids",
-    type=click.Choice(["error", "drop", "keep"]),
-    default="error",
-    show_default=True,
-    help="What to do with rows of --data whose user or item is NaN, null, -1 and the like.",
+    click.Choice(["error", "drop", "keep"]),
+    "error",
+    "What to do with rows of --data whose user or item is NaN, null, -1 and the like.",
 )
 @click.option(
     "--scale",
@@ -196,7 +196,10 @@ def _of_file(
     rated = ratings.scale.width > 0
     kind = "ratings" if rated else "interactions"
     size = f"{len(ratings)} {kind} of {ratings.n_users} users with {ratings.n_items} items"
-    layout = f"{place(path)}: {size}; {file.layout}. {file.ratings}{_repairs(ratings)}"
+    layout = f"{place(path)}: {size}; {file.layout}. {file.ratings}"
+    repairs = ", ".join(f"{repair.what}: {repair.count}" for repair in ratings.repairs)
+    if repairs:
+        layout += f" Dropped, merged or in doubt: {repairs}."
     columns = {} if file.source.columns is None else file.source.columns.used
     taken = ", ".join(f"{what} = {show(column)}" for what, column in columns.items())
     lines = [*_comments(f"Found: {file.layout}. {file.ratings}"), *_data(file.source, ratings)]
@@ -216,12 +219,6 @@ def _of_file(
         ratings = fewer
     sizes = defense_sizes(ratings, f"{place(path)}: ")
     return _filled("template.toml", "\n".join(lines), sizes._asdict()), [layout, audited]
-
-
-def _repairs(ratings: Ratings) -> str:
-    """Return a sentence on what loading dropped, merged, changed or doubts, if anything."""
-    counts = ", ".join(f"{repair.what}: {repair.count}" for repair in ratings.repairs)
-    return f" Dropped, merged or in doubt: {counts}." if counts else ""
 
 
 def _library() -> str:

@@ -9,20 +9,19 @@ from typing import Any, NamedTuple
 
 import click
 
-from dpaudit.cli.audit import report, run
+from dpaudit.cli.audit import merge, report, run, runs, split
 from dpaudit.cli.catalogue import data, list_, schema, show
 from dpaudit.cli.claims import claims
 from dpaudit.cli.epsilon import epsilon
-from dpaudit.cli.failing import write_failure
 from dpaudit.cli.gate import diff, gate
 from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
 from dpaudit.cli.stopping import StopSignal, stoppable
-from dpaudit.cli.tasks import merge, runs, split
-from dpaudit.cli.writing import UnwrittenError
+from dpaudit.cli.writing import UnwrittenError, write_failure
 from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
 from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
+from dpaudit.core.messages import plain
 from dpaudit.core.standard import streams
 
 # Messages contain values of configs and records, which may be long.
@@ -102,10 +101,8 @@ def _end(ctx: click.Context, error: BaseException) -> _End:  # noqa: PLR0911  on
         return _End(stopped.message(ctx), stopped.code, f"the command was {stopped.word}")
     if isinstance(error, UnwrittenError):
         return _End(str(error), error.code, None if error.reported else "")
-    if isinstance(error, ConfigError):
-        return _End(str(error), USER_ERROR, where=error.where)
-    if isinstance(error, InputError):
-        return _End(str(error), USER_ERROR)
+    if isinstance(error, ConfigError | InputError):
+        return _End(str(error), USER_ERROR, where=getattr(error, "where", None))
     if isinstance(error, DpauditError):
         code = RUN_FAILED if isinstance(error, RunError) else USER_ERROR
         return _End(str(error), code, _UNSAID)
@@ -134,8 +131,6 @@ def _tell(message: str) -> None:
 
 def _shown(message: str) -> str:
     """Put a message on one line; cut a long one in the middle, as the remedy is at its end."""
-    from dpaudit.core.messages import plain
-
     said = plain(message)
     if len(said) <= _LONGEST:
         return said

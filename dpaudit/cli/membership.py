@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpaudit.cli.options import NumberRange, PathType, WholeRange, style_option
+from dpaudit.cli import options
+from dpaudit.cli.options import NumberRange, PathType, WholeRange
 from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError
@@ -17,11 +18,10 @@ from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from dpaudit.audits.scores.features import FeatureKind
     from dpaudit.audits.scores.observational import Corrected
     from dpaudit.audits.scores.one_model import OneModel
+    from dpaudit.core.estimate import Estimate
     from dpaudit.record.result import GateRecord, RunOutcome
 
 _ASSUMES = (
@@ -121,15 +121,11 @@ class _KindType(click.ParamType[Any]):
     type=NumberRange(0, 25, min_open=True),
     help="The largest ε allowed; it is kept if a planted leak of twice that is found (19 of 20).",
 )
-@click.option(
-    "--confidence",
-    type=NumberRange(0.5, 1, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Confidence of each interval.",
+@options.defaulted(
+    "--confidence", NumberRange(0.5, 1, max_open=True), 0.95, "Confidence of each interval."
 )
-@click.option("--seed", type=WholeRange(0), default=0, show_default=True, help="Random halves.")
-@style_option("json")
+@options.defaulted("--seed", WholeRange(0), 0, "Random halves.")
+@options.style("json")
 @click.pass_context
 def membership(
     ctx: click.Context,
@@ -255,45 +251,33 @@ def _assumed(corrected: Corrected) -> Iterator[str]:
 
 
 def _json(audit: OneModel, judged: Sequence[GateRecord], outcome: RunOutcome) -> str:
+    """Return the numbers; corrected ones are null if nothing is corrected."""
+    from pydantic_core import to_jsonable_python
+
     from dpaudit.reports import words
 
+    corrected = audit.corrected and {
+        **{name: value for name, value in vars(audit.corrected).items() if name != "tpr"},
+        "tpr": audit.corrected.tpr and _by_rate(audit.corrected.tpr),
+    }
     record = {
-        "auc": _dumped(audit.auc),
-        "tpr": _dumped_rates(audit.tpr),
+        "auc": audit.auc,
+        "tpr": _by_rate(audit.tpr),
         "lacking": {
             f"{rate:g}": f"TPR at {words.percent(rate)} FPR {why}"
             for rate, why in audit.lacking.items()
         },
-        "advantage": _dumped(audit.advantage),
-        "exchangeable": _dumped(audit.exchangeable),
+        "advantage": audit.advantage,
+        "exchangeable": audit.exchangeable,
         "doubted": audit.doubted,
         "reversed": audit.reversed,
-        "corrected": audit.corrected and _corrected(audit.corrected),
-        "gates": [*map(_dumped, judged)],
+        "corrected": corrected,
+        "gates": judged,
         "outcome": outcome,
         "exit_code": exit_code(outcome),
     }
-    return json.dumps(record, indent=2)
+    return json.dumps(to_jsonable_python(record), indent=2)
 
 
-def _corrected(corrected: Corrected) -> dict[str, Any]:
-    """Return the corrected numbers; each is null if nothing is corrected."""
-    return {
-        "pairs": corrected.pairs,
-        "equal": corrected.equal,
-        "gamma": corrected.gamma,
-        "explains": corrected.explains,
-        "refused": corrected.refused,
-        "auc": _dumped(corrected.auc),
-        "epsilon": _dumped(corrected.epsilon),
-        "planted": _dumped(corrected.planted),
-        "tpr": corrected.tpr and _dumped_rates(corrected.tpr),
-    }
-
-
-def _dumped(model: BaseModel | None) -> Any:
-    return model and model.model_dump(mode="json")
-
-
-def _dumped_rates(rates: Mapping[float, BaseModel | None]) -> dict[str, Any]:
-    return {f"{rate:g}": _dumped(value) for rate, value in rates.items()}
+def _by_rate(estimates: Mapping[float, Estimate | None]) -> dict[str, Estimate | None]:
+    return {f"{rate:g}": estimate for rate, estimate in estimates.items()}

@@ -87,14 +87,14 @@ def _workers(default: str | None, said: str) -> Callable[[F], F]:
     )
 
 
-force_option = click.option(
+force = click.option(
     "--force",
     is_flag=True,
     help="Replace another run that the folder holds (other config, seed or data); finished tasks "
     "that fit are used.",
 )
 
-allow_code_option = click.option(
+allow_code = click.option(
     "--allow-code", is_flag=True, help="Run code that the config names, such as your own model's."
 )
 
@@ -151,13 +151,20 @@ def _file(module: str, places: Sequence[str]) -> str | None:
     return spec.origin if spec else None
 
 
-def style_option(*styles: str) -> Callable[[F], F]:
+def defaulted(
+    name: str, kind: click.ParamType[Any], default: Any, words: str, **more: Any
+) -> Callable[[F], F]:
+    """Return an option whose default its help shows."""
+    return click.option(name, type=kind, default=default, show_default=True, help=words, **more)
+
+
+def style(*styles: str) -> Callable[[F], F]:
     """Return the option that names the form of what is printed: text, or one of these."""
     choice = click.Choice(["text", *styles])
     return click.option("--format", "style", type=choice, default="text", show_default=True)
 
 
-def overrides_option(replaced: str) -> Callable[[F], F]:
+def overrides(replaced: str) -> Callable[[F], F]:
     """Return the option that replaces values of a config."""
     return click.option(
         "-s",
@@ -169,7 +176,7 @@ def overrides_option(replaced: str) -> Callable[[F], F]:
     )
 
 
-def waivers_option(replaced: str) -> Callable[[F], F]:
+def waivers(replaced: str) -> Callable[[F], F]:
     """Return the option that names a file of waivers."""
     return click.option(
         "--waivers",
@@ -178,8 +185,8 @@ def waivers_option(replaced: str) -> Callable[[F], F]:
     )
 
 
-workers_option = _workers(str(os.cpu_count() or 1), "one thread per core")
+workers = _workers(str(os.cpu_count() or 1), "one thread per core")
 # What a config names decides the default of a run.
-run_workers_option = _workers(None, "one thread per core; for [defense] one process per core")
+run_workers = _workers(None, "one thread per core; for [defense] one process per core")
 # For code that holds Python's global lock.
-processes_option = _workers("processes", "one process per core")
+processes = _workers("processes", "one process per core")

@@ -10,25 +10,18 @@ from typing import TYPE_CHECKING, cast
 import click
 from click.core import ParameterSource
 
-from dpaudit.cli.options import (
-    NumberRange,
-    NumberType,
-    PathType,
-    WholeRange,
-    allow_code_option,
-    import_from,
-    overrides_option,
-    workers_option,
-)
+from dpaudit.cli import options
+from dpaudit.cli.options import NumberRange, NumberType, PathType, WholeRange
 from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.messages import plain
+from dpaudit.core.rounding import duration, size
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dpaudit.auditor.cost import Cost
     from dpaudit.auditor.kind import Forecast
-    from dpaudit.execution.sampling import Sample
+    from dpaudit.execution.sampling import Cost, Sample
     from dpaudit.execution.workers import Workers
 
 _GAMES = ("laplace", "gaussian", "randomized-response")
@@ -46,45 +39,26 @@ _CLAIM = ("epsilon", "delta", "confidence", "trials", "game")
 @click.command()
 @click.argument("config", required=False, type=PathType())
 @click.option("--epsilon", type=NumberType(), help="The claimed ε, without CONFIG.")
-@click.option("--delta", type=NumberType(), default=0.0, show_default=True, help="The claimed δ.")
-@click.option(
-    "--confidence",
-    type=NumberType(),
-    default=0.95,
-    show_default=True,
-    help="Confidence of the bounds.",
-)
-@click.option(
-    "--trials",
-    type=WholeRange(2),
-    default=20_000,
-    show_default=True,
-    help="Trials on both data sets together.",
-)
-@click.option(
-    "--game",
-    type=click.Choice(_GAMES),
-    default="laplace",
-    show_default=True,
-    help="The mechanism that is assumed.",
-)
+@options.defaulted("--delta", NumberType(), 0.0, "The claimed δ.")
+@options.defaulted("--confidence", NumberType(), 0.95, "Confidence of the bounds.")
+@options.defaulted("--trials", WholeRange(2), 20_000, "Trials on both data sets together.")
+@options.defaulted("--game", click.Choice(_GAMES), "laplace", "The mechanism that is assumed.")
 @click.option(
     "--factor", type=NumberType(), help="Also print how many trials detect this multiple of ε."
 )
 @click.option(
     "--minutes", type=NumberType(), help="With CONFIG: use as many trials as fit into this time."
 )
-@click.option(
+@options.defaulted(
     "--timing",
+    NumberRange(0, 1e6, min_open=True),
+    4.0,
+    "With CONFIG: the time in which the first tasks of the stages are timed.",
     metavar="SECONDS",
-    type=NumberRange(0, 1e6, min_open=True),
-    default=4.0,
-    show_default=True,
-    help="With CONFIG: the time in which the first tasks of the stages are timed.",
 )
-@overrides_option("CONFIG")
-@workers_option
-@allow_code_option
+@options.overrides("CONFIG")
+@options.workers
+@options.allow_code
 @click.pass_context
 def plan(
     ctx: click.Context,
@@ -156,7 +130,7 @@ def _plan_config(
             f"{path} has no games whose power can be forecast: leave out --factor and --minutes"
         )
     if allow_code:
-        import_from(path.parent, checked.code)
+        options.import_from(path.parent, checked.code)
     placed = config_file.placing(checked, path, overrides)
     with Reporter(quiet=True) as reporter, placed:
         cost = cost_of(planned, reporter, timing)
@@ -169,8 +143,6 @@ def _plan_config(
 def _show_forecast(rows: Sequence[Forecast]) -> None:
     """Print what each game can detect."""
     from rich.text import Text
-
-    from dpaudit.core.messages import plain
 
     wanted = any(row.needed is not None for row in rows)
     table = _table(["model", "pair", "claimed ε", "trials", "finds ε from", "seconds"])
@@ -190,8 +162,6 @@ def _show_cost(cost: Cost, timing: float, workers: Workers) -> None:
     """Print the stages, and what the whole run takes on one worker and on those asked for."""
     from rich.text import Text
 
-    from dpaudit.core.messages import plain
-
     table = _table(["stage", "tasks", "trials", "a task", "all, one worker"])
     for stage in cost.stages:
         cells = (plain(stage.stage), str(stage.tasks), str(stage.trials), *_times(stage))
@@ -202,7 +172,6 @@ def _show_cost(cost: Cost, timing: float, workers: Workers) -> None:
 
 
 def _memory(cost: Cost) -> str:
-    from dpaudit.core.rounding import size
 
     least = "at least " if cost.untimed else ""
     one = f"{least}{size(cost.memory(1))}"
@@ -216,8 +185,6 @@ def _memory(cost: Cost) -> str:
 
 def _times(stage: Sample) -> tuple[str, str]:
     """Write the time of one task and of all."""
-    from dpaudit.core.rounding import duration
-
     if stage.seconds is None:
         return f"> {duration(stage.limit)}" if stage.limit else "", "not timed"
     most = "≤ " if stage.once else ""
@@ -226,8 +193,6 @@ def _times(stage: Sample) -> tuple[str, str]:
 
 def _sums(cost: Cost, workers: Workers) -> Iterator[str]:
     """Say what the timed stages take together."""
-    from dpaudit.core.rounding import duration
-
     most = "at most " if cost.once else ""
     count = workers.count or 1
     if len(cost.untimed) == len(cost.stages):

@@ -16,6 +16,7 @@ from types import FrameType
 import click
 
 from dpaudit.core.foreign import interrupt
+from dpaudit.core.messages import place
 
 _WORDS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 # Where a command leaves in click's context what it keeps.
@@ -156,7 +157,6 @@ def keeps_tasks(ctx: click.Context, store: Path, *, fresh: bool) -> None:
     """
 
     def said() -> str:
-        from dpaudit.core.messages import place
         from dpaudit.execution.store import count
 
         tasks = count(store)

@@ -216,29 +216,21 @@ def picked_by(
 ) -> list[Measurement]:
     """Return what a gate judges of all that was measured.
 
+    Numbers are left out that stand by themselves beside a joint one of the same game. So a
+    divergence is judged after the last round alone, and by the one estimate that may gate.
+
     Args:
         gate: the gate.
         measurements: what was measured.
         points: the points of the sweep.
     """
     traits = {(point.model, point.epsilon): point.traits for point in points}
-    return _joint(
-        [
-            measurement
-            for measurement in filter(judgeable, measurements)
-            if measurement.metric == gate.judged
-            and gate.picks(
-                measurement.fields, traits.get((measurement.model, measurement.epsilon), {})
-            )
-        ]
-    )
-
-
-def _joint(picked: Sequence[Measurement]) -> list[Measurement]:
-    """Leave out numbers that stand by themselves beside a joint one of the same game.
-
-    So a divergence is judged after the last round alone, and by the one estimate that may gate.
-    """
+    picked = [
+        measurement
+        for measurement in filter(judgeable, measurements)
+        if measurement.metric == gate.judged
+        and gate.picks(measurement.fields, traits.get((measurement.model, measurement.epsilon), {}))
+    ]
 
     def game(measurement: Measurement) -> tuple[object, ...]:
         return measurement.model, measurement.epsilon, measurement.attack, measurement.pair

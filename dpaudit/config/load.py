@@ -24,7 +24,7 @@ from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import nested, read_text
 from dpaudit.core.messages import quoted
-from dpaudit.record.waivers import Waiver
+from dpaudit.record.result import Waiver
 
 # Limits of a config: characters, and nesting depth of tables and lists.
 _LARGEST, _DEPTH = 2**22, 20
@@ -203,25 +203,20 @@ def _read(path: Path, absent: str = "name a config or run 'dpaudit init'") -> st
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
-    if deep_keys(text, _DEPTH):
-        raise _too_deep(str(path))
+    _check_depth(str(path), deep=deep_keys(text, _DEPTH))
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         said = _AT.search(str(error))
         line = int(said[1]) if said else text.count("\n") + 1  # else at the end of the file
         raise ConfigError(f"{path} is not valid TOML: {error}").at(path, line) from error
-    _check_depth(str(path), values)
+    _check_depth(str(path), deep=nested(values, _DEPTH))
     return values
 
 
-def _check_depth(place: str, values: dict[str, Any]) -> None:
-    if nested(values, _DEPTH):
-        raise _too_deep(place)
-
-
-def _too_deep(place: str) -> ConfigError:
-    return ConfigError(f"{place} nests tables or lists more than {_DEPTH} deep: flatten them")
+def _check_depth(place: str, *, deep: bool) -> None:
+    if deep:
+        raise ConfigError(f"{place} nests tables or lists more than {_DEPTH} deep: flatten them")
 
 
 def _own_table(project: dict[str, Any]) -> dict[str, Any] | None:
@@ -236,7 +231,7 @@ def _changed(values: dict[str, Any], options: Sequence[Option]) -> dict[str, Any
     values = deepcopy(values)
     for option in options:
         option.apply(values)
-        _check_depth(f"the option --set {option.key}", values)
+        _check_depth(f"the option --set {option.key}", deep=nested(values, _DEPTH))
     return values
 
 
@@ -404,7 +399,8 @@ class Option:
                 node = _only(node, parent)
                 if isinstance(node, list):
                     node = node[int(parent)]
-                elif not _is_whole(node, parent):
+                # The index 0 of a table that stands alone: `model.0.epsilon` of `[model]`.
+                elif parent != "0" or not isinstance(node, dict) or parent in node:
                     node = node.setdefault(parent, {})
             node = _only(node, last)
             # A copy, as a later option may change a table that this one sets.
@@ -475,8 +471,3 @@ def _places(values: dict[str, Any], parents: Sequence[str]) -> str:
         return "correct the key, e.g. audit.trials"
     last = f" to {name}.{len(tables) - 1}" if len(tables) > 1 else ""
     return f"its [[{name}]] are {name}.0{last}: give one of these"
-
-
-def _is_whole(node: Any, key: str) -> bool:
-    """Whether `key` is the index 0 of a table that stands alone: `model.0.epsilon` of `[model]`."""
-    return key == "0" and isinstance(node, dict) and key not in node

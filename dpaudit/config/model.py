@@ -83,13 +83,9 @@ class Model(Table):
         return values
 
     @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _ends(self) -> Self:
         if len(set(self.epsilon)) < len(self.epsilon):
             raise ValueError("epsilon contains a value twice: remove one")
-        return self
-
-    @model_validator(mode="after")
-    def _grid_ends(self) -> Self:
         combinations = math.prod(len(values) for values in self.grid.values())
         if combinations > _COMBINATIONS:
             raise ValueError(
@@ -101,10 +97,7 @@ class Model(Table):
     @property
     def plugin(self) -> type[Defense]:
         """Return the registered class; `Defense` itself if the name is unknown."""
-        if self.defense not in registry.names("defenses"):
-            return Defense
-        part: type[Defense] = registry.load("defenses", self.defense)
-        return part
+        return registry.installed("defenses", self.defense) or Defense
 
     def observers(self) -> Mapping[str, Observer[Any]]:
         """Return its observers at the first ε; none if its parameters are invalid."""

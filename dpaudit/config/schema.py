@@ -17,12 +17,12 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
+    StringConstraints,
     field_serializer,
     model_validator,
 )
 
 from dpaudit.bounds.outcomes import fresh_seed
-from dpaudit.config.card import Card
 from dpaudit.config.gate import Gate
 from dpaudit.config.model import DEFENSE, Table, as_list
 from dpaudit.config.origin import Origin
@@ -31,7 +31,93 @@ from dpaudit.core.files import unwritable
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.source import DataSource
-from dpaudit.record.waivers import Waiver
+from dpaudit.record.result import Waiver
+
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+
+
+class Card(Table):
+    """Which of the audited models is deployed, and the owner's statements in their own words.
+
+    dpaudit checks no statement. The keys follow the public registry of deployments of differential
+    privacy and NIST SP 800-226 (docs/guides/card.md).
+
+    Attributes:
+        model: the label of the deployed model; needed if several models are audited.
+        epsilon: its ε; needed if it is audited at several ε.
+        system: the name of the audited system.
+        owner: who answers for the model: the data curator.
+        version: the version of the model or of its release.
+        contact: where questions go.
+        intended_use: what the model is for.
+        privacy_unit: whose data, or which part of them, one unit of the claim is.
+        data_domain: which data sets the model may be trained on: source, region, period, filters.
+        unprotected: what the guarantee does not cover, beside what the audited claims say.
+        trust_model: `central`, `local`, `federated`, …, and who is trusted with what.
+        actors: who sees data or releases, attackers included.
+        release: what is released, how often, and until when.
+        access: who has access to the releases, and by which interface.
+        composition: other releases from the same data, and how the losses add up.
+        mechanisms: the private mechanisms, and the libraries and versions that implement them.
+        tuning: how data were explored and parameters chosen, and whether the claim counts that.
+        correctness: proofs, reviews and tests of the implementation; its random numbers and its
+            finite precision.
+        side_channels: which side channels were considered: timing, memory, errors, logs.
+        security: who can reach the raw data, and how they are protected.
+        collection: which data are collected, how long they are kept, and what is not collected.
+    """
+
+    model: Words | None = None
+    epsilon: Annotated[float, Field(gt=0)] | None = None
+    system: Words | None = None
+    owner: Words | None = None
+    version: Words | None = None
+    contact: Words | None = None
+    intended_use: Words | None = None
+    privacy_unit: Words | None = None
+    data_domain: Words | None = None
+    unprotected: Words | None = None
+    trust_model: Words | None = None
+    actors: Annotated[list[Words], Field(min_length=1, max_length=50)] | None = None
+    release: Words | None = None
+    access: Words | None = None
+    composition: Words | None = None
+    mechanisms: Words | None = None
+    tuning: Words | None = None
+    correctness: Words | None = None
+    side_channels: Words | None = None
+    security: Words | None = None
+    collection: Words | None = None
+
+    def deployed(self, audited: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+        """Return which of the audited models, each with an ε, is the deployed one.
+
+        These are several if the table leaves open which.
+
+        Args:
+            audited: the label and the ε of each.
+
+        Raises:
+            ValueError: there is none; names the key and those that there are.
+        """
+        labels = dict.fromkeys(label for label, _ in audited)
+        if self.model is not None and self.model not in labels:
+            raise ValueError(
+                f"card.model = {self.model!r} is no audited model: use one of {', '.join(labels)}"
+            )
+        of_model = [point for point in audited if self.model in (None, point[0])]
+        left = [point for point in of_model if self.epsilon in (None, point[1])]
+        if self.epsilon is not None and not left:
+            values = ", ".join(dict.fromkeys(f"{epsilon:g}" for _, epsilon in of_model))
+            raise ValueError(
+                f"card.epsilon = {self.epsilon:g} is no audited ε of the deployed model: use one "
+                f"of {values}"
+            )
+        return left
+
+
+# The keys that are statements.
+STATEMENTS = tuple(name for name in Card.model_fields if name not in ("model", "epsilon"))
 
 
 class Audit(Table):
@@ -82,12 +168,10 @@ class AuditedTable(Protocol):
     @property
     def label(self) -> str:
         """Its name in reports."""
-        ...
 
     @property
     def epsilon(self) -> Sequence[float]:
         """The values of ε to audit; infinite without a claim."""
-        ...
 
 
 class Config(Table):
@@ -175,17 +259,13 @@ class Config(Table):
         return self
 
     @model_validator(mode="after")
-    def _stop(self) -> Self:
+    def _bounded(self) -> Self:
+        """Refuse another kind's stop, a sweep that is too large, and a card of no model."""
         if self.audit.stop and not self.stops:
             raise ValueError(
                 f"audit.stop = {self.audit.stop!r} is of audits of a [defense], and this config "
                 f"audits {self.title}: remove it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _ends(self) -> Self:
-        """Refuse a sweep that is too large, before any work is done."""
         points = sum(len(table.epsilon) for table in self.audited)
         if not points:
             raise ValueError("nothing is audited: add a [[model]] or a [[recommender]]")
@@ -195,13 +275,10 @@ class Config(Table):
                 f"{points} values of ε over all models, with {count} measures each, exceed "
                 f"the limit of {_MEASURED} numbers of a run: split the config"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _deployed(self) -> Self:
         if self.card:
-            points = [(table.label, one) for table in self.audited for one in table.epsilon]
-            self.card.deployed(points)
+            self.card.deployed(
+                [(table.label, one) for table in self.audited for one in table.epsilon]
+            )
         return self
 
     @classmethod
@@ -304,7 +381,7 @@ def of_kind(values: Mapping[str, Any]) -> tuple[type[Config], dict[str, Any]]:
     Raises:
         ValueError: the tables are of two kinds, or one is of another kind.
     """
-    given = {name for name, value in values.items() if not _empty(value)}
+    given = {name for name, value in values.items() if value not in (None, [])}
     classes = config_classes()
     named = [kind for kind in classes if kind.marks & given]
     # Of two kinds that have [[recommender]], the table that only one of them has tells which.
@@ -336,10 +413,6 @@ def of_kind(values: Mapping[str, Any]) -> tuple[type[Config], dict[str, Any]]:
             )
     others = {name for kind in classes for name in kind.model_fields} - config.model_fields.keys()
     return config, {name: values[name] for name in values if name in given or name not in others}
-
-
-def _empty(value: Any) -> bool:
-    return value is None or value == []
 
 
 def _home(name: str, classes: Sequence[type[Config]]) -> type[Config] | None:

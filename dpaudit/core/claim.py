@@ -56,17 +56,14 @@ class Stated(Protocol):
     @property
     def adjacency(self) -> str:
         """Which data sets count as neighbours."""
-        ...
 
     @property
     def observer(self) -> str:
         """Who sees the release."""
-        ...
 
     @property
     def also(self) -> Sequence[str]:
         """Further observers."""
-        ...
 
 
 # A claim about an adjacency (key) also covers adjacencies (values) with smaller changes. Removing a

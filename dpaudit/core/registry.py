@@ -94,6 +94,15 @@ def load(group: Group, name: str) -> Any:
     return plugin
 
 
+def installed(group: Group, name: Any) -> Any | None:
+    """Return the registered object; None if there is no such name.
+
+    Raises:
+        ConfigError: its plug-in cannot be imported, or is none of the group.
+    """
+    return load(group, name) if name in names(group) else None
+
+
 def _fault(group: Group, name: str, plugin: Any) -> str:
     """Return why a plug-in cannot be used in its group; empty if it can."""
     wanted = ""

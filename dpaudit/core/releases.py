@@ -159,7 +159,6 @@ class ListLaw(Protocol):
 
     def log_probability(self, items: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return `ln P` of each list, `(W, k)` to `(W,)`; `−inf` for an impossible list."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

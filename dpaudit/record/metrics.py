@@ -52,16 +52,12 @@ def entry(name: str, given: Iterable[str] = ()) -> Metric:
 
 def ordered(names: Iterable[str]) -> list[Metric]:
     """Return the entries of some metrics, each once, in the order of the table."""
-    # Metrics of other packages keep the order in which they were measured.
-    places = {name: place for place, name in enumerate(table()) if name not in _foreign()}
+    # Metrics of other packages, which register each by itself, keep the order of measurement.
+    entries = registry.every("metrics").values()
+    foreign = {metric.name for metric in entries if isinstance(metric, Metric)}
+    places = {name: place for place, name in enumerate(table()) if name not in foreign}
     some = dict.fromkeys(names)
     return [entry(name) for name in sorted(some, key=lambda name: places.get(name, len(places)))]
-
-
-def _foreign() -> set[str]:
-    """Return the metrics that only other packages register."""
-    entries = [*registry.every("metrics").values()]
-    return {entry.name for entry in entries if isinstance(entry, Metric)}
 
 
 def field_names() -> Set[str]:

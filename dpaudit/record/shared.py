@@ -43,18 +43,17 @@ ATTACK_ACCURACY = Metric(
     columns=(Column("accuracy: {attack}"),), quantity="accuracy of attack", orders=True,
     note=("Attack accuracy is ε-Risk, the share of hidden ratings that the attack "
           "recovered.",))  # fmt: skip
-UTILITY_NDCG = Metric(
-    "utility.ndcg", "normalised discounted cumulative gain of lists on held-out items",
-    "share", larger="better", role="utility", columns=(Column("nDCG"),),
-    quantity="nDCG of lists")  # fmt: skip
-UTILITY_PRECISION = Metric(
-    "utility.precision", "share of listed items that are held out", "share",
-    larger="better", role="utility", columns=(Column("precision"),),
-    quantity="precision of lists")  # fmt: skip
-UTILITY_RECALL = Metric(
-    "utility.recall", "share of held-out items that are listed", "share",
-    larger="better", role="utility", columns=(Column("recall"),),
-    quantity="recall of lists")  # fmt: skip
+
+
+def _of_lists(label: str, words: str) -> Metric:
+    return Metric(
+        f"utility.{label.lower()}", words, "share", larger="better", role="utility",
+        columns=(Column(label),), quantity=f"{label} of lists")  # fmt: skip
+
+
+UTILITY_NDCG = _of_lists("nDCG", "normalised discounted cumulative gain of lists on held-out items")
+UTILITY_PRECISION = _of_lists("precision", "share of listed items that are held out")
+UTILITY_RECALL = _of_lists("recall", "share of held-out items that are listed")
 UTILITY_RMSE = Metric(
     "utility.rmse", "root mean squared error on held-out ratings", "rating",
     larger="worse", role="utility", columns=(Column("rmse"),), quantity="rmse")  # fmt: skip

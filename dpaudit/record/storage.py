@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ from dpaudit.core.messages import escaped
 from dpaudit.execution.store import NAME as STORE
 from dpaudit.record.bases import GAINS
 from dpaudit.record.metrics import entry, ordered
-from dpaudit.record.result import SCHEMA, AuditResult
+from dpaudit.record.result import SCHEMA, AuditResult, judged
 from dpaudit.record.verdicts import decided, verdicts, waivable
-from dpaudit.record.waivers import judged
 
 NAME = "record.json"
 _LARGEST = 12 * 2**20
@@ -115,61 +114,31 @@ def _absent(path: Path) -> str:
 
 def contradiction(result: AuditResult) -> str | None:
     """Describe the first contradiction in a record; None if there is none."""
-    checks: tuple[Callable[[AuditResult], Iterable[str]], ...] = (
-        _gates,
-        _points,
-        _measurements,
-        _sides,
-        _verdicts,
-        _waivers,
-        _places,
-        _outcome,
-        _config,
-    )
-    return next((fault for check in checks for fault in check(result)), None)
+    return next(_contradictions(result), None)
 
 
-def _outcome(result: AuditResult) -> Iterator[str]:
-    expected = decided(
-        result.gates,
-        result.verdicts,
-        fail_on_false_claim=result.fail_on_false_claim,
-        waivers=result.waivers,
-    )
-    if result.outcome != expected:
-        yield f"outcome is {result.outcome!r}, but its gates and verdicts give {expected!r}"
-
-
-def _waivers(result: AuditResult) -> Iterator[str]:
-    needed = waivable(result.gates, result.verdicts)
-    for waiver in result.waivers:
-        [expected] = judged([waiver], needed, waiver.judged)
-        if waiver.state != expected.state:
-            yield f"the waiver of {waiver.id!r} is {waiver.state}, and should be {expected.state}"
-    waivers = [
-        waiver.model_dump(mode="json", exclude={"judged", "state"}) for waiver in result.waivers
-    ]
-    if result.config.get("waiver", []) != waivers:
-        yield "its waivers are not those of its config"
-
-
-def _verdicts(result: AuditResult) -> Iterator[str]:
-    expected = verdicts(result.models, result.points, result.measurements, result.findings)
-    if result.verdicts != expected:
+def _contradictions(result: AuditResult) -> Iterator[str]:
+    asked = result.config.get("gate", [])
+    if not isinstance(asked, list) or len(asked) != len(result.gates):
+        yield f"it has {len(result.gates)} gates, and its config has a different number"
+    yield from _points(result)
+    yield from _measurements(result)
+    yield from _sides(result)
+    if result.verdicts != verdicts(result):
         yield "its verdicts are not those of its measurements"
-
-
-def _places(result: AuditResult) -> Iterator[str]:
+    yield from _waivers(result)
     known = {verdict.id for verdict in result.verdicts} | {gate.id for gate in result.gates}
     yield from (
         f"there is no claim or gate {name!r}" for name in result.origin if name not in known
     )
-
-
-def _gates(result: AuditResult) -> Iterator[str]:
-    asked = result.config.get("gate", [])
-    if not isinstance(asked, list) or len(asked) != len(result.gates):
-        yield f"it has {len(result.gates)} gates, and its config has a different number"
+    expected = decided(result)
+    if result.outcome != expected:
+        yield f"outcome is {result.outcome!r}, but its gates and verdicts give {expected!r}"
+    parts = [result.config, result.attacks, result.sybil_attacks]
+    parts += [model.params for model in result.models]
+    parts += [point.chosen for point in result.points]
+    if any(nested(part, _DEPTH) for part in parts):
+        yield f"its settings are nested more than {_DEPTH} deep"
 
 
 def _points(result: AuditResult) -> Iterator[str]:
@@ -222,12 +191,17 @@ def _sides(result: AuditResult) -> Iterator[str]:
                 yield f"model {model!r} does not have the same {name}s at every ε"
 
 
-def _config(result: AuditResult) -> Iterator[str]:
-    parts = (result.config, result.attacks, result.sybil_attacks)
-    models = [model.params for model in result.models]
-    chosen = [point.chosen for point in result.points]
-    if any(nested(part, _DEPTH) for part in (*parts, *models, *chosen)):
-        yield f"its settings are nested more than {_DEPTH} deep"
+def _waivers(result: AuditResult) -> Iterator[str]:
+    needed = waivable(result)
+    for waiver in result.waivers:
+        [expected] = judged([waiver], needed, waiver.judged)
+        if waiver.state != expected.state:
+            yield f"the waiver of {waiver.id!r} is {waiver.state}, and should be {expected.state}"
+    waivers = [
+        waiver.model_dump(mode="json", exclude={"judged", "state"}) for waiver in result.waivers
+    ]
+    if result.config.get("waiver", []) != waivers:
+        yield "its waivers are not those of its config"
 
 
 def _twice(keys: Iterable[Any]) -> list[Any]:

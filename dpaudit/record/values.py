@@ -130,11 +130,10 @@ class Census(Record):
         """
         count = len(self.values)
         value, low, high = sum(self.values) / count, min(self.values), max(self.worst)
-        if count == 1:
-            low, high = self.lower[0], self.upper[0]
         alpha, method = 2 / (count + 1), "range over trainings"
         if count == 1:
-            alpha, method = self.alpha, "one training"
+            low, high, alpha = self.lower[0], self.upper[0], self.alpha
+            method = "one training"
             method += ", of whose data targets are a uniform subset" if alpha else ""
         if self.most:
             method += ", missing answers as leaks"

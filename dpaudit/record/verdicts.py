@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dpaudit.core import registry
 from dpaudit.core.membership import SEEN, WITNESS
 from dpaudit.core.rounding import at_least
 from dpaudit.record.result import (
+    AuditResult,
     FindingRecord,
     GameName,
-    GateRecord,
     Measurement,
-    ModelRecord,
     PointRecord,
     RunOutcome,
     Untested,
@@ -21,18 +21,12 @@ from dpaudit.record.result import (
     concluded,
 )
 from dpaudit.record.values import Control
-from dpaudit.record.waivers import WaiverRecord, accepted
 
 # Relative tolerance when an ε computed from the noise law is compared with a limit.
 _ROUNDING = 1e-6
 
 
-def verdicts(
-    models: Sequence[ModelRecord],
-    points: Sequence[PointRecord],
-    measurements: Sequence[Measurement],
-    findings: Sequence[FindingRecord] = (),
-) -> list[VerdictRecord]:
+def verdicts(result: AuditResult) -> list[VerdictRecord]:
     """Return the verdict on each model's claim at each ε.
 
     - `false`: a game about what the claim covers certifies more than the claimed ε.
@@ -46,46 +40,37 @@ def verdicts(
     deletion learns is no leak of the model, and left out.
 
     Args:
-        models: the audited models.
-        points: the sweep.
-        measurements: the measured numbers.
-        findings: what else was noticed.
+        result: the record, whose models, sweep, measurements and findings decide.
     """
-    variants = {model.label: model.variant for model in models}
+    variants = {model.label: model.variant for model in result.models}
     games: dict[tuple[str, float], list[Measurement]] = {}
-    for measurement in measurements:
+    for measurement in result.measurements:
         if measurement.metric == "epsilon" and measurement.observer != WITNESS:
             games.setdefault((measurement.model, measurement.epsilon), []).append(measurement)
     return [
         _verdict(
             point,
             games.get((point.model, point.epsilon), []),
-            findings,
+            result.findings,
             noiseless=variants[point.model] == "nonprivate",
         )
-        for point in points
+        for point in result.points
     ]
 
 
-def beside(
-    points: Sequence[PointRecord], measurements: Sequence[Measurement]
-) -> Iterator[FindingRecord]:
+def beside(result: AuditResult) -> Iterator[FindingRecord]:
     """Yield what is certified to leak more than a claim allows where the claim is not about it.
 
     Such a leak breaks no claim; reports show it beside the verdict.
-
-    Args:
-        points: the sweep.
-        measurements: the measured numbers.
     """
-    for point in points:
+    for point in result.points:
         claim, key = point.claim, (point.model, point.epsilon)
         if claim is None:
             continue
         leaks = [
             f"ε ≥ {at_least(measurement.estimate.lower, 2)} for one {measurement.unit}, seen: "
             f"{SEEN.get(measurement.observer or '', measurement.observer)}"
-            for measurement in measurements
+            for measurement in result.measurements
             if (measurement.model, measurement.epsilon) == key
             and measurement.metric == "epsilon"
             and measurement.estimate.lower > claim.epsilon
@@ -102,42 +87,29 @@ def beside(
             )
 
 
-def decided(
-    gates: Sequence[GateRecord],
-    verdicts: Sequence[VerdictRecord],
-    *,
-    fail_on_false_claim: bool,
-    waivers: Sequence[WaiverRecord] = (),
-) -> RunOutcome:
-    """Return the outcome of a run.
+def decided(result: AuditResult) -> RunOutcome:
+    """Return the outcome of a run by its gates, verdicts and waivers.
 
     An expired waiver stops it, whatever became of its finding. A finding with an active waiver
     does not count. Without a gate and a tested claim there is no decision.
-
-    Args:
-        gates: the judged gates.
-        verdicts: the verdicts.
-        fail_on_false_claim: whether a false claim stops the run.
-        waivers: the judged waivers.
     """
-    if any(waiver.state == "expired" for waiver in waivers):
+    if any(waiver.state == "expired" for waiver in result.waivers):
         return "stop"
-    if not gates and all(verdict.verdict == "not tested" for verdict in verdicts):
+    tested = any(verdict.verdict != "not tested" for verdict in result.verdicts)
+    if not result.gates and not tested:
         return "no decision"
-    waived = accepted(waivers)
-    false = (verdict.id for verdict in verdicts if verdict.verdict == "false")
-    if fail_on_false_claim and any(name not in waived for name in false):
+    if result.stopping:
         return "stop"
-    return concluded([gate.outcome for gate in gates if gate.id not in waived])
+    return concluded([gate.outcome for gate in result.gates if gate.id not in result.waived])
 
 
-def waivable(gates: Sequence[GateRecord], verdicts: Sequence[VerdictRecord]) -> set[str]:
+def waivable(result: AuditResult) -> set[str]:
     """Return the ids of the findings that a waiver may accept.
 
     These are false claims, and gates that fail or are inconclusive.
     """
-    false = {verdict.id for verdict in verdicts if verdict.verdict == "false"}
-    return false | {gate.id for gate in gates if gate.outcome != "pass"}
+    false = {verdict.id for verdict in result.verdicts if verdict.verdict == "false"}
+    return false | {gate.id for gate in result.gates if gate.outcome != "pass"}
 
 
 def remedy(kind: str, number: Measurement) -> str:
@@ -149,9 +121,8 @@ def remedy(kind: str, number: Measurement) -> str:
         kind: the kind of audit, by its name in the registry.
         number: the number.
     """
-    if kind not in registry.names("audits"):
-        return "use more trials"
-    return str(registry.load("audits", kind).remedy(number))
+    registered = registry.installed("audits", kind)
+    return str(registered.remedy(number)) if registered else "use more trials"
 
 
 def claim_id(model: str, epsilon: float) -> str:
@@ -188,22 +159,24 @@ def _verdict(
     noiseless: bool,
 ) -> VerdictRecord:
     claim = point.claim
-    name = claim_id(point.model, point.epsilon)
     if claim is not None:
         games = [game for game in games if game.tests(claim)]
     games = sorted(games, key=lambda game: game.estimate.lower, reverse=True)
     strongest = games[0] if games else None
+    known: dict[str, Any] = {
+        "id": claim_id(point.model, point.epsilon),
+        "model": point.model,
+        "epsilon": point.epsilon,
+        "noiseless": noiseless,
+        "claimed": claim and claim.epsilon,
+        "certified": strongest and strongest.estimate.lower,
+    }
     if claim is None or strongest is None:
         unknown = any(finding.lacks("epsilon", point.model, point.epsilon) for finding in findings)
         return VerdictRecord(
-            id=name,
-            model=point.model,
-            epsilon=point.epsilon,
+            **known,
             verdict="not tested",
             reason="no claim" if claim is None else "finding" if unknown else "no game",
-            noiseless=noiseless,
-            claimed=claim and claim.epsilon,
-            certified=strongest and strongest.estimate.lower,
             decided_by=strongest and game_name(strongest),
         )
     void = any(finding.voids and finding.opens(game) for finding in findings for game in games)
@@ -222,14 +195,9 @@ def _verdict(
         if any(finding.opens(game) for finding in findings for game in games):
             reason = "finding"
     return VerdictRecord(
-        id=name,
-        model=point.model,
-        epsilon=point.epsilon,
+        **known,
         verdict="false" if false else "not tested" if reason else "survived",
         reason=reason,
-        noiseless=noiseless,
-        claimed=claim.epsilon,
-        certified=strongest.estimate.lower,
         law=max(laws, default=None),
         factor=least and least.factor,
         condition=least.condition if least else "",

@@ -11,7 +11,7 @@ from typing import Literal
 
 from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.messages import plain, quoted
-from dpaudit.core.provenance import tool_version
+from dpaudit.execution.tasks import tool_version
 from dpaudit.record.comparison import Comparison
 from dpaudit.record.result import (
     AuditResult,
@@ -22,8 +22,8 @@ from dpaudit.record.result import (
     VerdictRecord,
     concluded,
 )
+from dpaudit.record.result import accepted as accepted_findings
 from dpaudit.record.storage import NAME
-from dpaudit.record.waivers import accepted as accepted_findings
 from dpaudit.reports import digest, palette, rules
 from dpaudit.reports.palette import Word
 from dpaudit.reports.rules import Rule

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dpaudit.record.result import Outcome, RunOutcome, Untested, Verdict, VerdictRecord
-from dpaudit.record.waivers import State
+from dpaudit.record.result import Outcome, RunOutcome, State, Untested, Verdict, VerdictRecord
 
 # A tone is also the class of CSS that page.html.j2 gives its colours.
 Tone = Literal["good", "neutral", "open", "bad"]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from dpaudit.auditor.games.controls import Bar
-from dpaudit.auditor.gate import bars, identifier, judge, rule
+from dpaudit.auditor import gate as gates
+from dpaudit.auditor.games.certify import Bar
+from dpaudit.auditor.gate import Trainings, bars, identifier, rule
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.audits.membership.trainings import JudgedTrainings
 from dpaudit.config.gate import Gate
@@ -15,7 +17,9 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     STRONGEST,
+    AuditResult,
     ClaimRecord,
+    Family,
     FindingRecord,
     GateRecord,
     Measurement,
@@ -41,6 +45,25 @@ POINTS = [
     )
     for epsilon in (1.0, 2.0)
 ]
+
+
+def judge(
+    gate: Gate,
+    points: list[PointRecord],
+    measurements: list[Measurement],
+    findings: Sequence[FindingRecord] = (),
+    trainings: Trainings | None = None,
+    kind: str = "",
+) -> GateRecord:
+    parts: dict[str, Any] = {
+        "points": points,
+        "measurements": measurements,
+        "findings": list(findings),
+        "family": Family.of(0.95, 1),
+        "kind": kind,
+    }
+    result = AuditResult.model_construct(**parts)
+    return gates.judge(gate, result, trainings or Trainings())
 
 
 def measurement_of(lower: float, upper: float, epsilon: float = 1.0, **other: Any) -> Measurement:

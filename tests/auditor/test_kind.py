@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.record.changes import apart
+from dpaudit.record.comparison import apart
 from dpaudit.record.result import AuditResult, Measurement
 from tests.support.records import estimate, make_result
 

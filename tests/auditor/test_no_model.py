@@ -18,8 +18,8 @@ from rich.console import Console
 from scipy.sparse import csr_array
 
 from dpaudit import audit_recommender
-from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.no_model import diverged, joined, outcomes
+from dpaudit.auditor.plan import RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.audit import RecommenderAudit
 from dpaudit.audits.trained.config import TrainedConfig

@@ -11,8 +11,8 @@ from dpaudit.auditor.measure import metric_of
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.config import load as config_file
-from dpaudit.config.models import DataConfig
 from dpaudit.config.schema import Config
+from dpaudit.config.tables import DataConfig
 from dpaudit.core.errors import ConfigError
 
 SMALL = """

@@ -16,16 +16,15 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from dpaudit.auditor.games import controls
+from dpaudit.auditor.games import certify
 from dpaudit.bounds.planning import found_from
 from dpaudit.claims import verify as module
 from dpaudit.claims.entry import Check, PublishedClaim, Verdict
 from dpaudit.claims.record import Verification
 from dpaudit.claims.verify import verify
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.provenance import environment
 from dpaudit.execution.store import NAME, read
-from dpaudit.execution.tasks import Progress
+from dpaudit.execution.tasks import Progress, environment
 from dpaudit.execution.workers import Workers
 from tests.support.coin_games import Coin, entry
 
@@ -37,7 +36,7 @@ planned, described = cache(found_from), cache(environment)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controls, "found_from", planned)
+    monkeypatch.setattr(certify, "found_from", planned)
     monkeypatch.setattr(module, "environment", described)
     # statsmodels collects garbage in every call, which takes long.
     monkeypatch.setattr(gc, "collect", lambda *_: 0)

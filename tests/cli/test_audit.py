@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from configs import load_as  # type: ignore[import-not-found]
 
 from dpaudit.cli import main
-from dpaudit.config.models import DataConfig
+from dpaudit.config.tables import DataConfig
 from dpaudit.core import registry
 from dpaudit.data import download, load
 from dpaudit.defenses.base import Defense

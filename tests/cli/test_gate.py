@@ -47,7 +47,7 @@ def waived(tmp_path: Path, make: Callable[..., AuditResult]) -> Path:
 
 
 def on(monkeypatch: pytest.MonkeyPatch, day: date) -> None:
-    monkeypatch.setattr("dpaudit.record.waivers.today", lambda: day)
+    monkeypatch.setattr("dpaudit.record.result.today", lambda: day)
 
 
 def words(result: Result) -> str:

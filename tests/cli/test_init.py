@@ -17,7 +17,7 @@ from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
 from dpaudit.cli.init import defense_sizes, least_raters
-from dpaudit.config.models import DataConfig
+from dpaudit.config.tables import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import RELEASED

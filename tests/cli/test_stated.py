@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from configs import load_as  # type: ignore[import-not-found]
 
 from dpaudit.cli import main, stated
-from dpaudit.config.models import DataConfig
+from dpaudit.config.tables import DataConfig
 from dpaudit.data import Columns
 
 ROWS = [(user, item) for user in range(60) for item in range(40) if (user * 7 + item * 3) % 5 < 2]

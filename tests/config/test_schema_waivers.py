@@ -10,7 +10,7 @@ from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config import load as config_file
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
-from dpaudit.record.waivers import Waiver
+from dpaudit.record.result import Waiver
 from dpaudit.reports.render import toml
 
 ONE = """[[waiver]]

@@ -18,7 +18,6 @@ SHOWN, LIMIT = "a duration or a date that is shown", "a limit that is an error w
 KEPT, DAY = "when results are kept, which the next run computes again", "the day of a waiver"
 KNOWN = {
     "auditor/run.py": SHOWN,
-    "auditor/shards.py": SHOWN,
     "audits/on_demand/games.py": "what `plan` forecasts",
     "claims/verify.py": SHOWN,
     "cli/stopping.py": "how long a signal waits for an import",
@@ -27,8 +26,7 @@ KNOWN = {
     "execution/sampling.py": "what `plan` forecasts",
     "execution/store.py": KEPT,
     "execution/workers.py": SHOWN,
-    "record/result.py": SHOWN,
-    "record/waivers.py": DAY,
+    "record/result.py": f"{SHOWN}, and {DAY}",
     "recommenders/base.py": SHOWN,
     "recommenders/command.py": "a duration that is shown, and a limit",
     "recommenders/python_class.py": SHOWN,

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpaudit.core.provenance import environment
 from dpaudit.execution import tasks
-from dpaudit.execution.tasks import MACHINE, identity_of
+from dpaudit.execution.tasks import MACHINE, environment, identity_of
 
 
 def test_the_identity_names_code_libraries_and_the_machine_s_type() -> None:

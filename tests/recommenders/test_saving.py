@@ -14,7 +14,7 @@ import pytest
 from membership_cases import Ignorant, small_ratings, small_table  # type: ignore[import-not-found]
 from scipy.sparse import csr_array
 
-from dpaudit.auditor.folder import RunFolder
+from dpaudit.auditor.plan import RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.record.changes import NumberChange, change
-from dpaudit.record.comparison import compare
-from dpaudit.record.result import AuditResult, Family, GateRecord, Measurement
-from dpaudit.record.waivers import Waiver, judged
+from dpaudit.record.comparison import NumberChange, change, compare
+from dpaudit.record.result import AuditResult, Family, GateRecord, Measurement, Waiver, judged
 from tests.support.records import control, estimate, make_result
 from tests.support.records import judged as with_verdicts
 

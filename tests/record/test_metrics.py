@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
+from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.plan import Plan
 from dpaudit.cli import main
 from dpaudit.config.gate import Gate
@@ -18,7 +19,7 @@ from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metric import Metric
 from dpaudit.record.metrics import faults, table
-from dpaudit.record.result import Measurement, PointRecord, measured
+from dpaudit.record.result import Measurement, PointRecord
 
 METRICS = table()
 ONE = Estimate.exact(0.5, "by hand")
@@ -142,9 +143,9 @@ def test_a_measurement_has_the_fields_of_its_metric_and_no_others(name: str) -> 
 
 
 def test_a_detail_stands_where_the_metric_has_it() -> None:
-    measurement = measured("transcript.kl", "m", 1.0, ONE, step=2, detail="whole")
+    measurement = MetricKey("transcript.kl", "m", 1.0).measured(ONE, step=2, detail="whole")
     assert (measurement.part, measurement.detail) == ("whole", "whole")
-    assert measured("utility.rmse", "m", 1.0, ONE).detail is None
+    assert MetricKey("utility.rmse", "m", 1.0).measured(ONE).detail is None
     keys = {measurement_of(name).key for name in METRICS}
     assert len(keys) == len(METRICS)
 

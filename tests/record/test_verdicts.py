@@ -2,23 +2,73 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any
 
 import pytest
 
 from dpaudit.core.estimate import Estimate
+from dpaudit.record import verdicts as decisions
 from dpaudit.record.result import (
+    AuditResult,
     ClaimRecord,
     FindingRecord,
     GateRecord,
     Measurement,
+    ModelRecord,
+    PointRecord,
+    RunOutcome,
+    State,
     VerdictRecord,
+    WaiverRecord,
     concluded,
 )
-from dpaudit.record.verdicts import beside, claim_id, decided, verdicts, waivable
-from dpaudit.record.waivers import State, WaiverRecord
+from dpaudit.record.verdicts import claim_id
 from tests.support.records import control, estimate, make_result
+
+
+def verdicts(
+    models: Sequence[ModelRecord],
+    points: Sequence[PointRecord],
+    measurements: Sequence[Measurement],
+    findings: Sequence[FindingRecord] = (),
+) -> list[VerdictRecord]:
+    return decisions.verdicts(
+        record(models=models, points=points, measurements=measurements, findings=findings)
+    )
+
+
+def beside(
+    points: Sequence[PointRecord], measurements: Sequence[Measurement]
+) -> Iterator[FindingRecord]:
+    return decisions.beside(record(points=points, measurements=measurements))
+
+
+def decided(
+    gates: Sequence[GateRecord],
+    claims: Sequence[VerdictRecord],
+    *,
+    fail_on_false_claim: bool,
+    waivers: Sequence[WaiverRecord] = (),
+) -> RunOutcome:
+    return decisions.decided(
+        record(
+            gates=gates,
+            verdicts=claims,
+            fail_on_false_claim=fail_on_false_claim,
+            waivers=waivers,
+        )
+    )
+
+
+def waivable(gates: Sequence[GateRecord], claims: Sequence[VerdictRecord]) -> set[str]:
+    return decisions.waivable(record(gates=gates, verdicts=claims))
+
+
+def record(**parts: Any) -> AuditResult:
+    """A record of nothing but these parts."""
+    return AuditResult.model_construct(**parts)
 
 
 def judge(*games: Measurement, **point: Any) -> VerdictRecord:

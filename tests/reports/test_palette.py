@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 
 import dpaudit.reports
-from dpaudit.record.result import Outcome, RunOutcome, Verdict
-from dpaudit.record.waivers import State
+from dpaudit.record.result import Outcome, RunOutcome, State, Verdict
 from dpaudit.reports import palette
 
 CSS = (Path(dpaudit.reports.__file__).parent / "page.html.j2").read_text(encoding="utf-8")

@@ -31,8 +31,8 @@ from reduced import shortest  # type: ignore[import-not-found]
 from dpaudit.claims.catalogue import catalogue
 from dpaudit.cli import main
 from dpaudit.config.load import load
-from dpaudit.config.models import DataConfig
-from dpaudit.core.provenance import environment
+from dpaudit.config.tables import DataConfig
+from dpaudit.execution.tasks import environment
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

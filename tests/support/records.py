@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dpaudit.auditor.measure import MetricKey
 from dpaudit.config.gate import Gate, picked_by
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.metrics import table as metrics_table
@@ -122,9 +123,16 @@ def measurements(
 
 def judged(result: AuditResult) -> AuditResult:
     """The record with the verdicts of its measurements, and the outcome of these and its gates."""
-    found = verdicts(result.models, result.points, result.measurements)
-    outcome = decided(result.gates, found, fail_on_false_claim=result.fail_on_false_claim)
-    return result.model_copy(update={"verdicts": found, "outcome": outcome})
+    alone = result.model_copy(update={"findings": [], "waivers": []})
+    alone = alone.model_copy(update={"verdicts": verdicts(alone)})
+    return result.model_copy(update={"verdicts": alone.verdicts, "outcome": decided(alone)})
+
+
+def measured(
+    metric: str, model: str, epsilon: float, estimate: Estimate, **fields: Any
+) -> Measurement:
+    """A measurement of a metric; `detail` goes to the field that the metric names for it."""
+    return MetricKey(metric, model, epsilon).measured(estimate, **fields)
 
 
 def stating(result: AuditResult, **card: Any) -> AuditResult:

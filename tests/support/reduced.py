@@ -9,8 +9,8 @@ from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.sybil.config import SybilConfig
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.config.models import DataConfig, ModelsConfig
 from dpaudit.config.schema import Config
+from dpaudit.config.tables import DataConfig, ModelsConfig
 from dpaudit.data.source import DataSource
 
 

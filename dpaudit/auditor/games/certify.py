@@ -4,24 +4,189 @@ Every game that bounds an ε goes this way: those of a config, of the catalogue,
 of membership. Its trials on both data sets become outcomes (`GameScores` or `CoinScores`), which
 `bound` turns into a certificate. What chose the attack, the threshold or the direction is held out
 by whoever makes the outcomes. A mutant is bounded by the same function.
+
+**Positive controls.** That a game certifies nothing is evidence for a mechanism only if the same
+game certifies something on a mechanism that breaks the claim. Power is therefore measured: the game
+is run with the same pair, attack and number of trials on a mutant, such as a copy whose noise is
+that of a larger ε, and must find it with room to spare (`Level.dependable`): finding it once may be
+luck. Forecasts only choose which mutants are tried; they are not reported.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
-from dpaudit.auditor.games.controls import Bar, control_seed, dependable, reported, rungs, shows
-from dpaudit.auditor.games.outcomes import CoinScores, GameScores
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.bounds.frequentist.event_choice import Ends
 from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
+from dpaudit.bounds.planning import found_from
 from dpaudit.core.errors import DpauditError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
 from dpaudit.record.result import Family
-from dpaudit.record.values import Control
+from dpaudit.record.values import TRACE, Control
+
+
+@dataclass(frozen=True, eq=False)
+class GameScores:
+    """The scores of independent trials on two data sets.
+
+    Attributes:
+        absent: the attack's score in each trial on D `(T,)`.
+        present: its score in each trial on D' `(T,)`.
+        truth: the ε of this pair by the law of the mechanism, if known.
+        coin_flipped: whether a fair coin chose the data set of each trial; else the numbers of
+            trials are fixed.
+        expected: the ends of the scores that the event takes if a pilot is not informative.
+        log_odds: whether scores estimate the log-odds of D' up to a factor and a constant.
+    """
+
+    absent: NDArray[np.float64]
+    present: NDArray[np.float64]
+    truth: Estimate | None = None
+    coin_flipped: bool = False
+    expected: Ends = "top"
+    log_odds: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CoinScores:
+    """The scores of targets whose coins decide the data of a few trainings, and these coins.
+
+    Attributes:
+        scores: large where the coin is guessed to be 1 `(trainings · targets,)`.
+        coins: the coins, 0 or 1 `(trainings · targets,)`.
+        trainings: number of trainings.
+        guesses: the numbers of coins to guess as 1 and as 0, set without these coins; None to
+            choose among a few numbers, which share the level.
+        truth: the ε by the law of the mechanism, if known.
+    """
+
+    scores: NDArray[np.float64]
+    coins: NDArray[np.int64] | NDArray[np.bool_]
+    trainings: int
+    guesses: tuple[int, int] | None = None
+    truth: Estimate | None = None
+
+
+# Factors to try: a mutant's ε as a multiple of the limit.
+LADDER = (1.25, 1.5, 2.0, 3.0, 4.0)
+# The power that a mutant has to show, and the confidence in it.
+_POWER, _SURE = 0.78, 0.95
+# Factors that differ by less than this, relatively, count as equal.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A limit on ε that a control has to exceed.
+
+    Attributes:
+        limit: the ε.
+        factor: the ε of the mutant to try, as a multiple of the limit; None for the smallest factor
+            of `LADDER` that is forecast to be found.
+    """
+
+    limit: float
+    factor: float | None = None
+
+    @property
+    def least(self) -> float:
+        """The factor up to which a mutant that is found leaves nothing to try."""
+        return self.factor or LADDER[0]
+
+
+def mutant_of(defense: Any, factor: float) -> Any:
+    """Return the same defense with the noise of `factor` times its ε.
+
+    Raises:
+        ValueError: the defense does not accept so large an ε.
+    """
+    return replace(defense, epsilon=factor * defense.epsilon)
+
+
+def control_seed(seed: int, factor: float) -> int:
+    """Return the seed of a control, which shares no stream with any other game of the run."""
+    words = f"control/{seed}/{factor!r}".encode()
+    return int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "little")
+
+
+def dependable(alpha: float) -> float:
+    """Return the level at which one run of a game on a mutant shows its power at the level α.
+
+    A number of right guesses that is significant at α' is at least z(1 − α') standard deviations
+    above its mean at the limit. Less z(.95) of these, which one run may be above its own mean, and
+    less z(1 − α), from which on the mutant is found, z(.78) are left for
+
+        z(1 − α') = z(1 − α) + z(.95) + z(.78),
+
+    as guesses that are right more often vary less. So with 95 % confidence the game finds at least
+    78 % of such mutants, which 19 of 20 runs would show too (Clopper & Pearson 1934).
+
+    Args:
+        alpha: the level of the game's bound.
+    """
+    from scipy.special import ndtr, ndtri
+
+    return float(ndtr(ndtri(alpha) - ndtri(_SURE) - ndtri(_POWER)))
+
+
+def rungs(
+    bar: Bar, estimate: Estimate, claimed: float, delta: float, truth: Estimate | None
+) -> Iterator[float]:
+    """Yield the multiples of the claim to try as a mutant's ε until one exceeds the bar.
+
+    The factor of the bar comes first. Of the ladder, those are left out that the game is forecast
+    to miss rather than find, by the share of the claimed ε that it shows; but not the last.
+
+    Args:
+        bar: the limit to exceed.
+        estimate: what the game certifies of the mechanism itself.
+        claimed: the claimed ε; nothing is tried if it is infinite.
+        delta: the δ.
+        truth: the ε of the pair by the law of its noise, if known.
+    """
+    if not 0 < bar.limit < math.inf or math.isinf(claimed):
+        return
+    level = dependable(estimate.alpha)
+    least = found_from(bar.limit, estimate.n, level, delta=delta, power=0.5)
+    if math.isinf(least):
+        return
+    shown = estimate.value if estimate.lower > 0 else 0.0
+    if truth:
+        shown = min(shown, truth.value)
+    share = min(1.0, shown / claimed)
+    unit = bar.limit / claimed
+    if bar.factor is not None:
+        yield unit * bar.factor
+    for rung in LADDER:
+        if rung > (bar.factor or 1.0) and (rung * bar.limit * share >= least or rung == LADDER[-1]):
+            yield unit * rung
+
+
+def reported(controls: Sequence[Control]) -> Control | None:
+    """Return the control to report: the smallest mutant found, else the largest one tried.
+
+    Traces of what was deleted are reported where nothing else was tried.
+    """
+    controls = [control for control in controls if control.noise != TRACE] or controls
+    successes = [control for control in controls if control.found]
+    factor = attrgetter("factor")
+    return min(successes, key=factor) if successes else max(controls, key=factor, default=None)
+
+
+def shows(control: Control, limit: float, factor: float) -> bool:
+    """Whether a control exceeded a limit with noise for at most `factor` times that limit."""
+    return control.certified > limit and control.epsilon <= factor * limit * (1 + _SAME)
+
 
 D = TypeVar("D")
 S = TypeVar("S")
@@ -119,9 +284,7 @@ def bound(
         estimate = one_run_scores_epsilon(
             outcomes.scores,
             outcomes.coins,
-            delta=level.delta,
-            alpha=level.alpha,
-            confidence=level.confidence,
+            **vars(level),
             grid=guesses and [guesses],
             seed=seed,
         )
@@ -132,9 +295,7 @@ def bound(
     return label_epsilon(
         outcomes.absent,
         outcomes.present,
-        delta=level.delta,
-        alpha=level.alpha,
-        confidence=level.confidence,
+        **vars(level),
         coin_flipped=outcomes.coin_flipped,
         expected=outcomes.expected,
         log_odds=outcomes.log_odds,
@@ -147,15 +308,12 @@ class Certifiable(Protocol[S]):
 
     def run(self) -> Certificate[S]:
         """Run the game on the mechanism."""
-        ...
 
     def rungs(self, bar: Bar, certificate: Certificate[S]) -> Iterator[float]:
         """Yield the sizes of the violations to try until one exceeds the bar, increasing."""
-        ...
 
     def control(self, rung: float, bar: Bar) -> Control | FailedControl | None:
         """Run the game on the mutants with this violation; None if there are none."""
-        ...
 
 
 def certify(game: Certifiable[S], bars: Sequence[Bar]) -> Certificate[S]:
@@ -227,7 +385,8 @@ class NoiseGame(Generic[D]):
 
     def run(self) -> Certificate[Any]:
         """Run the game on the mechanism itself."""
-        return self._certificate(self.mechanism, self.seed)
+        outcomes = self.score(self.mechanism, self.seed)
+        return Certificate(outcomes, *bound(outcomes, self.level, self.seed))
 
     def rungs(self, bar: Bar, certificate: Certificate[Any]) -> Iterator[float]:
         """Yield multiples of the claim; none if too few trials could certify an excess."""
@@ -258,7 +417,3 @@ class NoiseGame(Generic[D]):
     @property
     def _claimed(self) -> float:
         return math.inf if self.claimed is None else self.claimed
-
-    def _certificate(self, mechanism: D, seed: int) -> Certificate[Any]:
-        outcomes = self.score(mechanism, seed)
-        return Certificate(outcomes, *bound(outcomes, self.level, seed))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
-from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.no_model import joined, outcomes
 from dpaudit.core.releases import Observer, PreparedPair
 from dpaudit.core.streams import Streams

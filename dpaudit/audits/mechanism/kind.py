@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from dpaudit.auditor.context import Subject
-from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.kind import AuditKind, Forecast, without
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.mechanism.config import MechanismConfig
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
+from dpaudit.execution.sampling import Cost
 from dpaudit.record.result import AuditResult, Measurement
 
 

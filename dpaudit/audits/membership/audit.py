@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import PrivateAttr, ValidationError
 
-from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.plan import Plan
+from dpaudit.auditor.plan import Plan, RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig, target_sizes
 from dpaudit.audits.models.config import OwnRecommender

@@ -35,7 +35,7 @@ from itertools import chain
 
 import numpy as np
 
-from dpaudit.auditor.games.controls import LADDER
+from dpaudit.auditor.games.certify import LADDER
 from dpaudit.auditor.gate import rule
 from dpaudit.auditor.measure import NEXT, MetricKey, picked
 from dpaudit.auditor.plan import Plan

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.games.certify import Certificate, certify
-from dpaudit.auditor.games.controls import LADDER, Bar
+from dpaudit.auditor.games.certify import LADDER, Bar, Certificate, certify
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import MetricKey, of_trainings, picked

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpaudit.auditor.context import Subject
+from dpaudit.auditor.gate import Trainings
 from dpaudit.auditor.kind import AuditKind, listed, without
 from dpaudit.auditor.measure import Measure
-from dpaudit.auditor.ruling import Trainings
 from dpaudit.audits.deletion.subject import compared
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.trainings import default_calibrating, judged_trainings

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.leak import contradictions, leaks
+from dpaudit.auditor.distinguishing import contradictions, leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
     NEXT,

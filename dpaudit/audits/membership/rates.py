@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.certify import Level, bound
-from dpaudit.auditor.games.outcomes import CoinScores
+from dpaudit.auditor.games.certify import CoinScores, Level, bound
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.bounds.frequentist.roc_limits import above_each, calls
 from dpaudit.core.estimate import Estimate

@@ -25,9 +25,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from dpaudit.auditor.gate import Needed, Ruling, Trainings
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import NEXT
-from dpaudit.auditor.ruling import Needed, Ruling, Trainings
 from dpaudit.audits.membership.planted import coins_needed
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
 from dpaudit.config.gate import Gate, picked_by, rated

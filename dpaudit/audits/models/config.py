@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, model_valid
 
 from dpaudit.audits.deletion.config import Deletions, named
 from dpaudit.config.model import Model, Table, as_list
-from dpaudit.config.models import DataConfig
+from dpaudit.config.tables import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError

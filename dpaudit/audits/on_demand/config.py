@@ -9,8 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model, Table, as_list, increasing
-from dpaudit.config.models import ModelsConfig
-from dpaudit.config.tables import Attack, Game, check_attacks, has_role, named_attacks
+from dpaudit.config.tables import Attack, Game, ModelsConfig, check_attacks, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 
 from dpaudit.attacks import base as roles
 from dpaudit.config.model import Model, Table
-from dpaudit.config.models import ModelsConfig
 from dpaudit.config.tables import (
     Attack,
     Game,
+    ModelsConfig,
     check_attacks,
     has_role,
     named_attacks,

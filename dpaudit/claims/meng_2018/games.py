@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import in_blocks
-from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.claims.meng_2018.data import befriended, fitted

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import CERTAIN
-from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.claims.trained_games import StepsGame, graded, scored
 from dpaudit.core.estimate import Estimate

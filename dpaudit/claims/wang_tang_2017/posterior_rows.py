@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.outcomes import GameScores
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.claims.trained_games import DataGame, graded
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.estimate import Estimate

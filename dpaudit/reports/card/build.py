@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpaudit.bounds.risk import advantage_limit, belief, group_claim, success_limit
-from dpaudit.config.card import STATEMENTS, Card
+from dpaudit.config.schema import STATEMENTS, Card
 from dpaudit.core.errors import ConfigError
 from dpaudit.record.bases import MEANS, WITHOUT
 from dpaudit.record.metric import Role

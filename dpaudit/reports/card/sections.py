@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dpaudit.config.card import STATEMENTS
+from dpaudit.config.schema import STATEMENTS
 from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.card.document import (

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from dpaudit.core import rounding
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
-from dpaudit.record.changes import NumberChange
-from dpaudit.record.comparison import ClaimChange, Comparison
+from dpaudit.record.comparison import ClaimChange, Comparison, NumberChange
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import VerdictRecord
 from dpaudit.reports import palette, words

@@ -170,10 +170,8 @@ def sections_of(result: AuditResult) -> Sections:
     Raises:
         ConfigError: the kind is registered, and cannot be imported.
     """
-    if result.kind not in registry.names("audits"):
-        return Sections(result)
-    kind: _Kind = registry.load("audits", result.kind)
-    return kind.sections()(result)
+    kind: _Kind | None = registry.installed("audits", result.kind)
+    return kind.sections()(result) if kind else Sections(result)
 
 
 def charts_of(result: AuditResult) -> list[Chart]:

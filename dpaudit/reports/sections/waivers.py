@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dpaudit.record.result import AuditResult
-from dpaudit.record.waivers import WaiverRecord
+from dpaudit.record.result import AuditResult, WaiverRecord
 from dpaudit.reports.table import Table
 
 _NOW = {

@@ -10,9 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.auditor.games.certify import Certificate, Level, NoiseGame, bound, certify
-from dpaudit.auditor.games.controls import LADDER, Bar, reported, rungs
-from dpaudit.auditor.games.outcomes import CoinScores, GameScores
+from dpaudit.auditor.games.certify import (
+    LADDER,
+    Bar,
+    Certificate,
+    CoinScores,
+    GameScores,
+    Level,
+    NoiseGame,
+    bound,
+    certify,
+    reported,
+    rungs,
+)
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.core.errors import RunError

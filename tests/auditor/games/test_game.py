@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.attacks.membership.canary import Canary
+from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import NO_MODEL, DistinguishingGame
-from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import NoModelError

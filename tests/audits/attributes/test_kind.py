@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.gate import judge_run
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.gate import Gate
 from dpaudit.config.schema import Config

@@ -16,8 +16,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.gate import judge
-from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.gate import Trainings, judge, judge_run
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.plan import Plan
 from dpaudit.audits.deletion.sections import printed, sentence, units, witnessed, word
@@ -325,7 +324,7 @@ def test_a_gate_on_deletion_judges_every_observer_of_models_that_forget(make: Ma
     assert {number.model for number in every} == {"own", "kept"}
     bound = Gate(metric="deletion.epsilon", max=0.1, detectable=4)
     assert {one.model for one in picked_by(bound, result.measurements, result.points)} == {"own"}
-    record = judge(bound, result.points, result.measurements)
+    record = judge(bound, result, Trainings())
     assert (record.id, record.outcome) == ("gate/deletion.epsilon/max", "fail")
     assert record.rule.startswith("deletion.epsilon <= 0.1")
 
@@ -335,7 +334,8 @@ def test_what_no_training_shows_leaves_a_gate_on_deletion_open(make: Make) -> No
     lost = diverged(24, 24, "membership", "own", 1.0)
     kept = [number for number in result.measurements if number.model == "kept"]
     gate = Gate(metric="deletion.advantage", max=0.1)
-    assert judge(gate, result.points, kept, list(lost)).outcome == "inconclusive"
+    without = result.model_copy(update={"measurements": kept, "findings": list(lost)})
+    assert judge(gate, without, Trainings()).outcome == "inconclusive"
 
 
 def test_the_label_names_the_method() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dpaudit.auditor.judgement import judge_run
+from dpaudit.auditor.gate import judge_run
 from dpaudit.config.gate import Gate
 from dpaudit.core import registry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement

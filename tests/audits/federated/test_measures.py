@@ -15,9 +15,8 @@ from counted_progress import CountedProgress  # type: ignore[import-not-found]
 from sklearn.metrics import roc_auc_score
 
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
-from dpaudit.auditor.folder import RunFolder
 from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.plan import Plan
+from dpaudit.auditor.plan import Plan, RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.federated.config import FederatedConfig
 from dpaudit.audits.federated.measures import _check_pairs

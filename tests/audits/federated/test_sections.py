@@ -16,12 +16,12 @@ from dpaudit.audits.federated import sections as drawings
 from dpaudit.audits.federated.sections import FederatedSections
 from dpaudit.config.schema import Config
 from dpaudit.record import storage as record
-from dpaudit.record.result import AuditResult, Measurement, measured
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import verdicts
 from dpaudit.reports.sections.base import look_of
-from tests.support.records import estimate
+from tests.support.records import estimate, measured
 
 Valid = Callable[[dict[str, Any]], bool]
 EVIL = "</script><img src=x onerror=alert(1)>"

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.judgement import judge_run
-from dpaudit.auditor.plan import Plan
-from dpaudit.auditor.run import run_audit
-from dpaudit.auditor.shards import merge, run_shard
+from dpaudit.auditor.gate import judge_run
+from dpaudit.auditor.plan import Plan, RunFolder
+from dpaudit.auditor.run import merge, run_audit, run_shard
 from dpaudit.audits.membership.calibration import division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import planned

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.folder import RunFolder
+from dpaudit.auditor.plan import RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.record.comparison import Comparison, compare

@@ -25,10 +25,8 @@ from scipy.sparse import csr_array
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.attacks.membership.inference import GlobalThreshold
 from dpaudit.auditor.context import Context
-from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.plan import Plan
-from dpaudit.auditor.run import cost_of, run_audit
-from dpaudit.auditor.shards import merge, run_shard
+from dpaudit.auditor.plan import Plan, RunFolder
+from dpaudit.auditor.run import cost_of, merge, run_audit, run_shard
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.measures import MembershipInferences
@@ -40,7 +38,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OBSERVERS
 from dpaudit.data.interactions import Interactions
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.tasks import Shard
+from dpaudit.execution.tasks import Progress, Shard
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.command import Command
@@ -186,7 +184,7 @@ def test_merged_shards_give_the_record_of_the_run(tmp_path: Path, result: AuditR
 
 def test_the_cost_counts_every_training() -> None:
     table = TABLE | {"trainings": 5000}
-    (stage,) = cost_of(Plan(config(membership=table))).stages
+    (stage,) = cost_of(Plan(config(membership=table)), Progress(), 4.0).stages
     assert (stage.stage, stage.trials) == ("most-popular: trainings", 5000 + 2)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dpaudit.audits.trained.sections import TrainedSections
 from dpaudit.record.bases import BEYOND_MEANS, MEANS, RELEASED
-from dpaudit.record.result import AuditResult, measured
-from tests.support.records import Make, estimate
+from dpaudit.record.result import AuditResult
+from tests.support.records import Make, estimate, measured
 
 
 def recovered(make: Make, metric: str, means: float) -> AuditResult:

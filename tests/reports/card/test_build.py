@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.config.card import STATEMENTS
+from dpaudit.config.schema import STATEMENTS
 from dpaudit.core.claim import LONGER, LONGEST
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate

@@ -21,8 +21,8 @@ def changed(result: AuditResult, **claim: Any) -> AuditResult:
         point.model_copy(update={"claim": point.claim and point.claim.model_copy(update=claim)})
         for point in result.points
     ]
-    judged = verdicts(result.models, points, result.measurements)
-    return result.model_copy(update={"points": points, "verdicts": judged})
+    result = result.model_copy(update={"points": points, "findings": []})
+    return result.model_copy(update={"verdicts": verdicts(result)})
 
 
 def of(result: AuditResult, epsilon: float) -> Guarantee:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.config.card import STATEMENTS
+from dpaudit.config.schema import STATEMENTS
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.document import PrivacyCard

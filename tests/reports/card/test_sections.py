@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-from dpaudit.config.card import STATEMENTS
+from dpaudit.config.schema import STATEMENTS
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.document import PrivacyCard

@@ -7,9 +7,8 @@ from typing import Any
 import ci_reports  # type: ignore[import-not-found]
 import pytest
 
-from dpaudit.auditor.judgement import judge_run
-from dpaudit.record.result import AuditResult
-from dpaudit.record.waivers import Waiver
+from dpaudit.auditor.gate import judge_run
+from dpaudit.record.result import AuditResult, Waiver
 from dpaudit.reports.ci import Failure
 from dpaudit.reports.render import badge
 from tests.support.records import judged

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from dpaudit.record.result import AuditResult, measured
+from dpaudit.record.result import AuditResult
 from dpaudit.reports.render import console, markdown
 from dpaudit.reports.render.console import FULL, GUESS, LIMIT, bar, meter_lines
 from dpaudit.reports.sections import screen
-from tests.support.records import Make, estimate
+from tests.support.records import Make, estimate, measured
 
 
 def shown(result: AuditResult, width: int = 80, *, color: bool = False) -> str:

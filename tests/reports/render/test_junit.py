@@ -5,9 +5,8 @@ from xml.etree import ElementTree as Xml
 
 import ci_reports  # type: ignore[import-not-found]
 
-from dpaudit.auditor.judgement import judge_run
-from dpaudit.record.result import AuditResult, FindingRecord, PlaceRecord
-from dpaudit.record.waivers import Waiver
+from dpaudit.auditor.gate import judge_run
+from dpaudit.record.result import AuditResult, FindingRecord, PlaceRecord, Waiver
 from dpaudit.reports.ci import Failure
 from dpaudit.reports.render import junit
 from tests.support.records import Make

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.judgement import judge_run
-from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement
-from dpaudit.record.waivers import Waiver
+from dpaudit.auditor.gate import judge_run
+from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement, Waiver
 from dpaudit.reports.sections.outcome import next_step, reason_of
 from tests.reports.sections.test_verdicts import low
 from tests.support.records import Make, accuracy, estimate, judged, make_result, numbers_of

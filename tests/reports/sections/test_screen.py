@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dpaudit.record.result import measured
 from dpaudit.reports.sections import screen
-from tests.support.records import Make, accuracy, estimate
+from tests.support.records import Make, accuracy, estimate, measured
 
 
 def test_claims_that_are_false_come_first_and_say_what_would_be_caught(make: Make) -> None:

@@ -5,9 +5,8 @@ from datetime import date
 
 from rich.console import Console
 
-from dpaudit.auditor.judgement import judge_run
-from dpaudit.record.result import AuditResult
-from dpaudit.record.waivers import Waiver
+from dpaudit.auditor.gate import judge_run
+from dpaudit.record.result import AuditResult, Waiver
 from dpaudit.reports.ci import run_of
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections.waivers import line, sentence, table

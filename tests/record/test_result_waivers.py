@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dpaudit.record.waivers import Waiver, WaiverRecord, judged, today
+from dpaudit.record.result import Waiver, WaiverRecord, judged, today
 
 FIELDS: dict[str, Any] = {
     "id": "claim/published/1",

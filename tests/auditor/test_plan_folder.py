@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.folder import RunFolder
+from dpaudit.auditor.plan import RunFolder
 from dpaudit.auditor.run import run_audit
-from dpaudit.config.models import DataConfig
 from dpaudit.config.schema import Config
+from dpaudit.config.tables import DataConfig
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.readers.load import load
 from dpaudit.record import storage

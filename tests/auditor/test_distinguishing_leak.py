@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit.auditor.leak import contradictions, leaks
+from dpaudit.auditor.distinguishing import contradictions, leaks
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.bounds.frequentist.roc_limits import best_advantage

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from dpaudit.core.provenance import environment
+from dpaudit.execution.tasks import environment
 
 READ = """
 import {first}
-from dpaudit.core.provenance import environment
+from dpaudit.execution.tasks import environment
 print(environment()["blas"])
 """
 

@@ -4,12 +4,11 @@ from datetime import date
 
 import pytest
 
-from dpaudit.auditor.judgement import check_ids, judge_run
+from dpaudit.auditor.gate import check_ids, judge_run
 from dpaudit.config.gate import Gate
 from dpaudit.core.errors import ConfigError
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import AuditResult, Waiver
 from dpaudit.record.storage import contradiction
-from dpaudit.record.waivers import Waiver
 
 LAST = date(2027, 1, 31)
 LATER = date(2027, 2, 1)

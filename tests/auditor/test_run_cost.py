@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from scratch_package import install  # type: ignore[import-not-found]
 
-from dpaudit.auditor.cost import Cost
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import cost_of
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
-from dpaudit.execution.sampling import Sample
+from dpaudit.execution.sampling import Cost, Sample
+from dpaudit.execution.tasks import Progress
 
 VALUES: dict[str, Any] = {
     "seed": 3,
@@ -28,7 +28,7 @@ VALUES: dict[str, Any] = {
 
 @pytest.mark.long
 def test_every_stage_is_counted_and_none_is_run_to_its_end() -> None:
-    cost = cost_of(Plan(Config.model_validate(VALUES)))
+    cost = cost_of(Plan(Config.model_validate(VALUES)), Progress(), 4.0)
     trials = {stage.stage: stage.trials for stage in cost.stages}
     assert trials == {
         "m: attack a": 3000,
@@ -61,14 +61,14 @@ def test_what_is_not_timed_is_in_no_sum() -> None:
 def test_a_black_box_cannot_be_estimated() -> None:
     box = {"target": "m:f", "d": 0, "d_prime": 1, "epsilon": 1.0, "kind": "python"}
     with pytest.raises(ConfigError, match="cannot be estimated"):
-        cost_of(Plan(Config.model_validate({"defense": box})))
+        cost_of(Plan(Config.model_validate({"defense": box})), Progress(), 4.0)
 
 
 def test_a_kind_of_another_package_estimates_its_own_cost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
-from dpaudit.auditor.cost import Cost
+from dpaudit.execution.sampling import Cost
 from dpaudit.auditor.kind import AuditKind
 from dpaudit.config.schema import Config
 
@@ -97,4 +97,4 @@ class Own(AuditKind):
 KIND = Own()
 """
     install(tmp_path, monkeypatch, code, {"dpaudit.audits": "own = scratch:KIND"})
-    assert cost_of(Plan(Config.model_validate({"own": 7}))).memory(2) == 9
+    assert cost_of(Plan(Config.model_validate({"own": 7})), Progress(), 4.0).memory(2) == 9

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from dpaudit.config import load as config_file
-from dpaudit.config.card import Card
-from dpaudit.config.schema import Config
+from dpaudit.config.schema import Card, Config
 from dpaudit.core.errors import ConfigError
 
 STATED = """

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dpaudit.record.changes import differences
+from dpaudit.record.comparison import differences
 from dpaudit.record.result import AuditResult
 
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.folder import RunFolder
-from dpaudit.auditor.plan import Plan
-from dpaudit.auditor.run import run_audit
-from dpaudit.auditor.shards import merge, run_shard
+from dpaudit.auditor.plan import Plan, RunFolder
+from dpaudit.auditor.run import merge, run_audit, run_shard
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.execution.store import NAME, opened, read
