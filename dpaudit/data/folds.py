@@ -15,8 +15,8 @@ from dpaudit.core.messages import place
 from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import FloatArray, IntArray, Profile
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.delimited import read_delimited
 from dpaudit.data.readers.load import load
+from dpaudit.data.readers.text import read_delimited
 from dpaudit.data.source import DataSource, RatingScale
 
 Mask = NDArray[np.bool_]

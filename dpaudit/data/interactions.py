@@ -15,20 +15,19 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Ratings, Repair, Scale
-from dpaudit.data.readers import doubts, times
-from dpaudit.data.readers.cells import Coded, Fault, RawTable, first_of
+from dpaudit.data.readers import doubts
+from dpaudit.data.readers.cells import Coded, Fault, RawTable, first_of, times_of
 from dpaudit.data.readers.columns import (
     RatingColumn,
+    UnknownColumnsError,
     missing,
     ratings,
     users_and_items,
     without_headers,
 )
-from dpaudit.data.readers.load import load
+from dpaudit.data.readers.load import load, occurring
 from dpaudit.data.readers.rows import LARGEST
-from dpaudit.data.readers.scales import occurring
 from dpaudit.data.sniff import columns_of, source_of
-from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
 from dpaudit.data.source_parts import Column
 
@@ -254,7 +253,7 @@ def _of_frame(table: RawTable, kind: str) -> Ratings:
     if column is not None:
         label = f"{_NAME}, {table.label('rating')}"
         _check_marks(label, *occurring(np.array(column.numbers), column.codes), kind)
-    time, wrong = times.of(table) if "time" in table.cells else (None, [])
+    time, wrong = times_of(table) if "time" in table.cells else (None, [])
     unused = [
         Repair(f"times, not used as in {table.place(row)} {fault}", len(values))
         for row, _, fault in wrong

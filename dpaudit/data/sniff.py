@@ -10,14 +10,12 @@ from typing import Any
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.data.readers import times
-from dpaudit.data.readers.binary import parquet_names
-from dpaudit.data.readers.cells import RawTable
-from dpaudit.data.readers.folder import parquet_files
-from dpaudit.data.readers.json_lines import lines, parsed
+from dpaudit.data.readers.binary import parquet_files, parquet_names
+from dpaudit.data.readers.cells import RawTable, times_of, usual_unit
+from dpaudit.data.readers.columns import meanings_of
 from dpaudit.data.readers.load import check_file, check_files, read_columns, unreadable
+from dpaudit.data.readers.text import lines, parsed
 from dpaudit.data.readers.text_pieces import pieces
-from dpaudit.data.sniff_names import meanings_of
 from dpaudit.data.sniff_ratings import Meaning, labelled, meaning_of
 from dpaudit.data.sniff_text import divided, positions_of
 from dpaudit.data.source import DataSource, MissingIds
@@ -262,10 +260,10 @@ def _with_columns(
         time = {"time": meanings["time"]}
         table = read_columns(path, DataSource(**layout, columns={**columns, **time}))
         # A time that the user states is reported as wrong when it is read.
-        when, faults = times.of(table)
+        when, faults = times_of(table)
         used = stated.columns is not None or not faults
         columns |= time if used else {}
-        unit = None if faults else times.unit_of(when)
+        unit = None if faults else usual_unit(when)
         why = f" in {unit}" if unit not in {None, "seconds"} else ""
         for row, _, fault in [] if used else faults:
             why = f" (not used, {table.place(row)}: {fault})"

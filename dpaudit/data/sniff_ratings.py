@@ -15,10 +15,14 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.readers import doubts
 from dpaudit.data.readers.cells import Mask, RawTable, first_of, identifier
-from dpaudit.data.readers.columns import RatingColumn, ratings, yes_or_no
-from dpaudit.data.readers.load import read_columns
-from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
-from dpaudit.data.sniff_names import UnknownColumnsError, bare
+from dpaudit.data.readers.columns import RatingColumn, UnknownColumnsError, bare, ratings, yes_or_no
+from dpaudit.data.readers.load import (
+    MOST_VALUES,
+    likely_ratings,
+    occurring,
+    read_columns,
+    usual_scale,
+)
 from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import Column, RatingScale
 

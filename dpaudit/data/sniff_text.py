@@ -12,10 +12,9 @@ from functools import cached_property
 from itertools import islice
 
 from dpaudit.core.errors import DataError
-from dpaudit.data.readers import times
-from dpaudit.data.readers.cells import number
+from dpaudit.data.readers.cells import number, time_unit
+from dpaudit.data.readers.columns import UnknownColumnsError, known
 from dpaudit.data.readers.text_pieces import BLANKS, QuoteError, records
-from dpaudit.data.sniff_names import UnknownColumnsError, known
 from dpaudit.data.source_parts import Column
 
 # If several separate the lines equally well, the first one counts.
@@ -239,7 +238,7 @@ def is_time(cell: str) -> bool:
     """Whether a cell looks like a date, a time of day, or a recent time since 1970."""
     if _DATE.fullmatch(cell):
         return True
-    return times.unit(number(cell)) is not None
+    return time_unit(number(cell)) is not None
 
 
 def positions_of(where: str, rows: Sequence[Sequence[str]]) -> dict[str, Column]:

@@ -27,7 +27,7 @@ from dpaudit.recommenders.base import (
     trained,
     usable,
 )
-from dpaudit.recommenders.unlearning import Pair, Slopes, ascended, newton_step, products
+from dpaudit.recommenders.forgetting import Pair, Slopes, ascended, newton_step, products
 
 _FACTORS: Mapping[str, str] = {
     "als": "implicit.cpu.als:AlternatingLeastSquares",

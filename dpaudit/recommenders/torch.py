@@ -25,8 +25,8 @@ from dpaudit.recommenders.base import (
     required,
     trained,
 )
+from dpaudit.recommenders.forgetting import Pair, ascended, products
 from dpaudit.recommenders.networks.settings import PRIVATE, Name, Settings, resolved
-from dpaudit.recommenders.unlearning import Pair, ascended, products
 
 # Epochs of a training that goes on to forget.
 _MORE = 3

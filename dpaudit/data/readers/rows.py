@@ -13,8 +13,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import listed, quoted, show
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Repair
-from dpaudit.data.readers import times
-from dpaudit.data.readers.cells import Codes, Fault, Mask, RawTable, identifier, looked_up
+from dpaudit.data.readers.cells import Codes, Fault, Mask, RawTable, identifier, looked_up, times_of
 from dpaudit.data.readers.columns import IdColumn, missing, not_a_number, ratings, users_and_items
 from dpaudit.data.readers.text_pieces import blanks_repeat
 from dpaudit.data.source import DataSource, OnDuplicate
@@ -113,7 +112,7 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
         repairs.append(without)
     time: Values | None = np.arange(len(user), dtype=np.float64) if source.in_order else None
     if "time" in table.cells:
-        time, fault = times.of(table)
+        time, fault = times_of(table)
         faults += fault
     if faults:
         table.refuse(faults)

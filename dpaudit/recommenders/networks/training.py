@@ -13,10 +13,9 @@ from torch import nn
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import RowModel
-from dpaudit.recommenders.networks.multvae import MultVAE
+from dpaudit.recommenders.networks.histories import GRU4Rec, MultVAE, SASRec
 from dpaudit.recommenders.networks.network import SPREAD, Network, single_threaded
 from dpaudit.recommenders.networks.pairs import Factorisation, LightGCN, Neural, Pairs, TwoTower
-from dpaudit.recommenders.networks.sequences import GRU4Rec, SASRec
 from dpaudit.recommenders.networks.settings import Name, Settings
 
 FORMS: dict[Name, type[Network]] = {
