@@ -134,7 +134,7 @@ def _test_rows(ratings: Ratings, path: Path) -> Mask:
     )
     source = DataSource(format="movielens-100k", path=str(path), scale=scale)
     load(source)  # refuses malformed and repeated lines
-    table = read_delimited(source.file(), source.layout)
+    table = read_delimited(source.file(), source.plain.layout())
     users = _known(path, ratings.user_ids, table.cells["user"])
     items = _known(path, ratings.item_ids, table.cells["item"])
     row = _rows(ratings, users, items)

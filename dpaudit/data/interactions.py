@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -260,11 +260,10 @@ def _of_frame(table: RawTable, kind: str) -> Ratings:
     ]
     repairs = *table.repairs, *unused, *user.repairs("user"), *item.repairs("item")
     shape = len(user.names), len(item.names)
-    return replace(
-        _valued(user.codes, item.codes, values, shape, None if wrong else time),
+    return _valued(user.codes, item.codes, values, shape, None if wrong else time).repaired(
+        *repairs,
         user_ids=np.array(user.names, object),
         item_ids=np.array(item.names, object),
-        repairs=tuple(repair for repair in repairs if repair.count),
     )
 
 

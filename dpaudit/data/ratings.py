@@ -247,6 +247,11 @@ class Ratings:
         _freeze(user, item, value, flags, time)
         return replace(self, user=user, item=item, value=value, sensitive=flags, time=time)
 
+    def repaired(self, *repairs: Repair, **columns: Any) -> Ratings:
+        """Return the ratings with other columns, and those of further repairs that have cases."""
+        counted = (repair for repair in repairs if repair.count)
+        return replace(self, repairs=(*self.repairs, *counted), **columns)
+
     def with_users(self, profiles: Sequence[Profile]) -> Ratings:
         """Append users, who come last, share all that they rate and have no friends.
 

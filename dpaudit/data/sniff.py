@@ -13,7 +13,7 @@ from dpaudit.core.messages import place, show
 from dpaudit.data.readers.binary import parquet_files, parquet_names
 from dpaudit.data.readers.cells import RawTable, times_of, usual_unit
 from dpaudit.data.readers.columns import meanings_of
-from dpaudit.data.readers.load import check_file, check_files, read_columns, unreadable
+from dpaudit.data.readers.load import check_file, read_columns, unreadable
 from dpaudit.data.readers.text import lines, parsed
 from dpaudit.data.readers.text_pieces import pieces
 from dpaudit.data.sniff_ratings import Meaning, labelled, meaning_of
@@ -109,7 +109,8 @@ def sniff(path: Path, stated: StatedLayout | None = None) -> Sniffed:
     stated = stated or StatedLayout()
     try:
         if path.is_dir():
-            check_files(path, "the path")
+            for file in parquet_files(path):
+                check_file(file, "the path", "ratings")
             return _parquet(path, stated)
         check_file(path, "the path", "interactions")
         head = next(pieces(path, stated.encoding), b"")

@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, NoModelError, RunError, installing, said
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
-from dpaudit.core.plugin import Plugin
+from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.registry import suggestion
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
@@ -344,6 +345,41 @@ class Recommender(Plugin, Trainable):
                 fitted.recommend(query.listed, query.k),
                 published,
             )
+
+
+@parameters(frozen=True, config=STRICT)
+class Library(Recommender):
+    """An adapter to models of a library, which the user names and sets.
+
+    Attributes:
+        model: the name of the model.
+        settings: arguments of its constructor.
+    """
+
+    model: str = ""
+    settings: Settings = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The adapter's name and its model, for errors."""
+        return f"{self.name} ({self.model})"
+
+    def built(
+        self, factory: Callable[..., Any], fixed: Mapping[str, Any], *others: str, **quiet: Any
+    ) -> Any:
+        """Call the constructor with the user's settings.
+
+        Args:
+            factory: the constructor.
+            fixed: arguments that no setting changes.
+            others: what a user may set besides the names that it knows.
+            quiet: arguments that a setting may change.
+
+        Raises:
+            ConfigError: the constructor does not know a setting, or refuses one.
+        """
+        settings = usable(self.label, self.settings, factory, *others)
+        return built(self.label, factory, **{**quiet, **settings, **fixed})
 
 
 def taken_by(fit: Callable[..., Any], interactions: Interactions) -> Interactions | csr_array:

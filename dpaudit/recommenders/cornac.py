@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import isclass, signature
 from io import StringIO
 from typing import Any, ClassVar
@@ -20,16 +20,13 @@ from dpaudit.core.registry import suggestion
 from dpaudit.recommenders.base import (
     Factors,
     Indices,
-    Recommender,
+    Library,
     RowModel,
     Scores,
-    Settings,
-    built,
     required,
     seeded,
     taken,
     trained,
-    usable,
 )
 
 _RATINGS = frozenset({"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "SVD", "UserKNN"})
@@ -52,7 +49,7 @@ class _Scored(RowModel):
 
 
 @parameters(frozen=True, config=STRICT)
-class Cornac(Recommender):
+class Cornac(Library):
     """Train a model of Cornac on one thread, as several would make its numbers vary.
 
     Usable are the models that are trained on interactions alone and whose constructor takes a seed;
@@ -66,7 +63,6 @@ class Cornac(Recommender):
     """
 
     model: str = "MF"
-    settings: Settings = field(default_factory=dict)
 
     name: ClassVar[str] = "cornac"
     title: ClassVar[str] = "Cornac: matrix factorisation, BPR, neighbours and autoencoders"
@@ -95,11 +91,9 @@ class Cornac(Recommender):
             )
         factory = models[self.model]
         quiet = taken(factory, num_threads=1, verbose=False)
-        name = f"cornac ({self.model})"
-        settings = usable(name, self.settings, factory)
-        model = built(name, factory, **{**quiet, **settings, **taken(factory, seed=seed)})
+        model = self.built(factory, taken(factory, seed=seed), **quiet)
         # Some models print even with verbose=False.
-        with trained(name), seeded(seed), redirect_stdout(StringIO()):
+        with trained(self.label), seeded(seed), redirect_stdout(StringIO()):
             model.fit(_dataset(interactions, seed))
         return _Scored(interactions, model)
 

@@ -30,7 +30,7 @@ from dpaudit.core.processes import library_places
 from dpaudit.data import limits
 from dpaudit.data.ratings import Repair
 from dpaudit.data.readers.cells import Coded, Codes, RawTable, looked_up, position
-from dpaudit.data.source_parts import Column
+from dpaudit.data.source_parts import Column, Layout
 
 # What a folder of a table format holds, whose files are not all of the current version.
 _VERSIONS = {
@@ -228,57 +228,50 @@ def parquet_names(path: Path) -> list[str]:
     return _unpack(parquet_files(path)[0], "parquet", {})[0]["names"]
 
 
-def read_parquet(path: Path, columns: Mapping[str, Column], table: str = "data") -> RawTable:
-    """Read a parquet file, or all parquet files of a folder as one; `table` is for messages.
+def read_parquet(path: Path, layout: Layout) -> RawTable:
+    """Read a parquet file, or all parquet files of a folder as one.
 
     Raises:
         DataError: a file cannot be read, lacks a column, or pyarrow is not installed.
     """
-    tables = [_parquet(file, columns, table) for file in parquet_files(path)]
+    tables = [_parquet(file, layout) for file in parquet_files(path)]
     return joined_files(path, tables) if path.is_dir() else tables[0]
 
 
-def _parquet(path: Path, columns: Mapping[str, Column], table: str) -> RawTable:
-    reply, codes = _unpack(path, "parquet", columns)
+def _parquet(path: Path, layout: Layout) -> RawTable:
+    reply, codes = _unpack(path, "parquet", layout.columns)
     if reply.get("fault") == "nested":
         raise DataError(
             f"{place(path)}, column {show(reply['names'][0])}: the column holds lists or records: "
             "give a column of plain values"
         )
-    _check_columns(path, reply, columns, table)
+    _check_columns(path, reply, layout)
     pairs = list(zip(codes, reply["distinct"], strict=True))
     if not all(_coherent(*pair) for pair in pairs):
         _refuse(path, "parquet", "its reader crashed")
-    return _table(path, columns, [_values(*pair) for pair in pairs], reply["names"])
+    return _table(path, layout, [_values(*pair) for pair in pairs], reply["names"])
 
 
-def read_matlab(
-    path: Path, columns: Mapping[str, Column], variable: str | None, table: str = "data"
-) -> RawTable:
+def read_matlab(path: Path, layout: Layout) -> RawTable:
     """Read a two-dimensional numeric array from a MATLAB file of version 4 to 7.
-
-    Args:
-        path: the file.
-        columns: the needed columns, by their meaning.
-        variable: the name of the array; None if it is the only one.
-        table: the config table that describes the file, for messages.
 
     Raises:
         DataError: the file cannot be read, or lacks the variable or a column.
     """
-    reply, cells = _unpack(path, "matlab", columns, variable)
+    reply, cells = _unpack(path, "matlab", layout.columns, layout.variable)
     if reply.get("fault") == "version":
         raise DataError(f"{place(path)} is a MATLAB 7.3 file: save it with the option -v7")
     if reply.get("fault") == "variable":
         names = [show(name) for name in reply["names"]]
+        variable = layout.variable
         wanted = "the only" if variable is None else f"the variable {show(variable)} as a"
         choices = ", ".join(names[:_SHOWN]) or "its arrays, of which it has none"
         raise DataError(
             f"{place(path)} does not hold {wanted} two-dimensional numeric array: set "
-            f"{table}.variable to one of {choices}"
+            f"{layout.table}.variable to one of {choices}"
         )
-    _check_columns(path, reply, columns, table)
-    return _table(path, columns, cells)
+    _check_columns(path, reply, layout)
+    return _table(path, layout, cells)
 
 
 def _unpack(
@@ -370,11 +363,9 @@ def _refuse(path: Path, kind: Kind, problem: str) -> NoReturn:
     raise DataError(f"{place(path)} is not a readable {name} file ({problem}): {_AGAIN[kind]}")
 
 
-def _check_columns(
-    path: Path, reply: Reply, columns: Mapping[str, Column], table: str = "data"
-) -> None:
-    for column in columns.values():
-        position(path, column, reply["names"], reply["width"], table)
+def _check_columns(path: Path, reply: Reply, layout: Layout) -> None:
+    for column in layout.columns.values():
+        position(path, column, reply["names"], reply["width"], layout.table)
 
 
 def _coherent(codes: NDArray[Any], distinct: list[Any]) -> bool:
@@ -399,8 +390,6 @@ def _values(codes: Codes, distinct: list[Any]) -> Coded:
     return Coded(codes, known.tolist())
 
 
-def _table(
-    path: Path, columns: Mapping[str, Column], cells: list[Any], names: Sequence[str] = ()
-) -> RawTable:
-    of_kind = dict(zip(columns, cells, strict=True))
-    return RawTable(place(path), columns, "row", lambda row: row + 1, of_kind, names)
+def _table(path: Path, layout: Layout, cells: list[Any], names: Sequence[str] = ()) -> RawTable:
+    of_kind = dict(zip(layout.columns, cells, strict=True))
+    return RawTable(place(path), layout.columns, "row", lambda row: row + 1, of_kind, names)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import stat
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +19,21 @@ from dpaudit.data.readers.binary import parquet_files, read_matlab, read_parquet
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.readers.columns import without_headers
 from dpaudit.data.readers.rows import Rows, checked_rows, drawn, rated_by, without_repeats
-from dpaudit.data.readers.side_tables import budgets_of, features_of, friends_of
+from dpaudit.data.readers.side_tables import with_budgets, with_features, with_friends
 from dpaudit.data.readers.text import read_delimited, read_json_lines
 from dpaudit.data.source import DataSource
-from dpaudit.data.source_parts import FeatureSource, Layout, RatingScale, expanded
+from dpaudit.data.source_parts import FileSource, Layout, RatingScale, expanded
 from dpaudit.data.synthetic import generate
 
 # With so many rows, a column of which almost all values occur once is likely to hold no items.
 _ENOUGH, _ALMOST_ALL = 100, 0.9
 _PURCHASES = Scale(1.0, 1.0, 1.0)
+_READERS = {
+    "delimited": read_delimited,
+    "jsonl": read_json_lines,
+    "matlab": read_matlab,
+    "parquet": read_parquet,
+}
 # In the edition of 770,000 rows, the rows of this user repeat those of the previous user.
 _TWICE = 2809
 
@@ -59,35 +63,26 @@ def _read(source: DataSource) -> Ratings:
             f"to the one that contains {path.name}"
         )
     ratings = _ratings(path, plain, repaired=source.format == "epinions")
-    if ratings.user_ids is not None and plain.budgets is not None:
-        key = "data.budgets.path"
-        file = expanded(plain.budgets.path, key)
-        budgets, others = budgets_of(
-            _read_file(file, key, "budgets", plain.budgets.layout),
-            ratings.user_ids,
-            path,
-            markers=plain.missing_ids == "keep",
-        )
-        repairs = (*ratings.repairs, *_counted([others]))
-        ratings = replace(ratings, budgets=budgets, repairs=repairs)
-    ratings = _with_features(ratings, plain)
-    if plain.trust is None or ratings.user_ids is None:
+    keep = plain.missing_ids == "keep"
+    if plain.budgets is not None:
+        table = _side_table(plain.budgets, "budgets", "data.budgets")
+        ratings = with_budgets(ratings, table, path, markers=keep)
+    for what, features in (("user", plain.users), ("item", plain.items)):
+        if features is not None:
+            table = _side_table(features, "features", f"data.{what}s")
+            drop = features.unknown == "drop"
+            ratings = with_features(ratings, table, what, drop=drop, markers=keep)
+    if plain.trust is None:
         return ratings
-    key = "data.path" if folder != path else "data.trust.path"
-    file = expanded(plain.trust.path or "", key)
-    friends, left_out = friends_of(
-        _read_file(file, key, "links", plain.trust.layout),
-        ratings.user_ids,
-        path,
-        mutual=plain.trust.mutual,
-        missing_ids=plain.missing_ids,
-    )
-    return replace(ratings, friends=friends, repairs=(*ratings.repairs, *_counted(left_out)))
+    table = _side_table(plain.trust, "links", "data.trust", "data.path" if folder != path else "")
+    return with_friends(ratings, table, path, plain.trust.mutual, plain.missing_ids)
 
 
-def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
-    """Return the repairs with a count above 0."""
-    return tuple(repair for repair in repairs if repair.count)
+def _side_table(source: FileSource, content: str, table: str, key: str = "") -> RawTable:
+    """Read the file of another config table than `data`; arguments as in `_read_file`."""
+    key = key or f"{table}.path"
+    path = expanded(dict(source)["path"] or "", key)
+    return _read_file(path, key, content, source.layout(table))
 
 
 def read_columns(path: Path, source: DataSource) -> RawTable:
@@ -96,7 +91,7 @@ def read_columns(path: Path, source: DataSource) -> RawTable:
     Raises:
         DataError: the file cannot be read, lacks a column, or has a row of names of other columns.
     """
-    table = without_headers(_read_file(path, "data.path", "ratings", source.layout))
+    table = without_headers(_read_file(path, "data.path", "ratings", source.plain.layout()))
     try:
         return replace(table, repairs=(unread_parts(path), *table.repairs))
     except OSError as error:
@@ -116,55 +111,17 @@ def _read_file(path: Path, key: str, content: str, layout: Layout) -> RawTable:
         DataError: it cannot be read, or lacks a column.
     """
     try:
-        if layout.format == "parquet" and content == "ratings":
-            check_files(path, key)
-        else:
-            check_file(path, key, content)
-        if layout.format == "parquet":
-            return read_parquet(path, layout.columns, layout.table)
-        if layout.format == "matlab":
-            return read_matlab(path, layout.columns, layout.variable, layout.table)
-        if layout.format == "jsonl":
-            return read_json_lines(path, layout.columns, layout.encoding, layout.table)
-        return read_delimited(path, layout)
+        several = layout.format == "parquet" and content == "ratings"
+        for file in parquet_files(path) if several else [path]:
+            check_file(file, key, content)
+        return _READERS[layout.format](path, layout)
     except OSError as error:
         raise unreadable(path, error) from error
-
-
-def _with_features(ratings: Ratings, source: DataSource) -> Ratings:
-    """Return the ratings with what the tables of features say of their users and items."""
-    tables: list[tuple[Literal["user", "item"], FeatureSource | None, Any]]
-    tables = [("user", source.users, ratings.user_ids), ("item", source.items, ratings.item_ids)]
-    for what, features, ids in tables:
-        if features is None or ids is None:
-            continue
-        key, layout = f"data.{what}s.path", features.layout(f"data.{what}s")
-        frame, left_out = features_of(
-            _read_file(expanded(features.path, key), key, "features", layout),
-            ids,
-            what,
-            drop=features.unknown == "drop",
-            markers=source.missing_ids == "keep",
-        )
-        repairs = (*ratings.repairs, *_counted(left_out))
-        ratings = replace(ratings, repairs=repairs, **{f"{what}_features": frame})
-    return ratings
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
     """Return the error for a file that the system refuses to read."""
     return DataError(f"{place(path)} cannot be read ({error.strerror or error}): make it readable")
-
-
-def check_files(path: Path, field: str) -> None:
-    """Refuse what is neither a Parquet file nor a folder of them; arguments as in `check_file`.
-
-    Raises:
-        DataError: as `check_file` and `parquet_files`.
-        OSError: the folder cannot be read.
-    """
-    for file in parquet_files(path):
-        check_file(file, field, "ratings")
 
 
 def check_file(path: Path, field: str, content: str) -> None:
@@ -208,7 +165,7 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     table, rows, dropped = checked_rows(table, source)
     if not len(rows):
         raise DataError(f"{table.path} holds no ratings: give a file with ratings")
-    scale = source.rating_scale
+    scale = None if source.scale is None else source.scale.to_scale()
     if not rated:
         scale = _PURCHASES
     elif scale is None and source.binarize is not None:
@@ -232,10 +189,9 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
         rows.user_ids,
         rows.item_ids,
         rows.sensitive,
-        repairs=_counted([*repairs, *dropped, *merged]),
         time=rows.time,
         ordered=True,
-    )
+    ).repaired(*repairs, *dropped, *merged)
 
 
 def _epinions(table: RawTable) -> tuple[RawTable, list[Repair]]:
@@ -326,8 +282,7 @@ def _purchases(ratings: Ratings, threshold: float) -> Ratings:
     ones = np.ones(len(bought), np.float32)
     ones.setflags(write=False)
     below = Repair(f"rows with a rating below {threshold:g}, no interactions", int((~kept).sum()))
-    repairs = (*ratings.repairs, *_counted([below]))
-    return replace(bought, value=ones, scale=_PURCHASES, repairs=repairs)
+    return bought.repaired(below, value=ones, scale=_PURCHASES)
 
 
 Values = NDArray[np.float64]

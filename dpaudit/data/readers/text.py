@@ -16,7 +16,7 @@ import re
 import secrets
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -318,38 +318,31 @@ def _filled(record: Sequence[str]) -> bool:
     return any(field.strip() for field in record)
 
 
-def read_json_lines(
-    path: Path, columns: Mapping[str, Column], encoding: str | None, table: str = "data"
-) -> RawTable:
+def read_json_lines(path: Path, layout: Layout) -> RawTable:
     """Read the values of some keys of each record; a key that a record lacks is an empty value.
-
-    Args:
-        path: a text file, perhaps packed by gzip.
-        columns: the needed keys, by their meaning.
-        encoding: the encoding of its text, as in `pieces`.
-        table: the config table that describes the file, for messages.
 
     Raises:
         DataError: a line is no record, a needed value is a list or a record, or no record has one
             of the keys; the message names the line.
     """
+    columns = layout.columns
     codes = {what: array("i") for what in columns}
     values: dict[str, dict[str, int]] = {what: {} for what in columns}
     blank: list[int] = []
     keys: dict[str, None] = {}
     row = 0
-    for line, text in enumerate(lines(pieces(path, encoding)), 1):
+    for line, text in enumerate(lines(pieces(path, layout.encoding)), 1):
         if not text.strip():
             blank.append(row)
             continue
-        record = parsed(path, line, text, table)
+        record = parsed(path, line, text, layout.table)
         keys.update(dict.fromkeys(record))
         for what, column in columns.items():
             value = _cell(path, line, column, record.get(str(column)))
             codes[what].append(values[what].setdefault(value, len(values[what])))
         row += 1
     for column in columns.values():
-        position(path, column, list(keys), len(keys), table)
+        position(path, column, list(keys), len(keys), layout.table)
     cells = {what: Coded(np.array(codes[what], np.int32), list(values[what])) for what in columns}
     # A row's line follows as many blank lines as stand above it.
     return RawTable(
