@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -117,6 +117,10 @@ class Repair:
 
     what: str
     count: int
+
+
+# The columns with a value for each row.
+_ROWS = ("user", "item", "value", "sensitive", "time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,11 +245,23 @@ class Ratings:
 
     def only(self, kept: NDArray[np.bool_]) -> Ratings:
         """Return the kept rows; users and items, their ids and links stay the same."""
-        user, item, value = self.user[kept], self.item[kept], self.value[kept]
-        flags = None if self.sensitive is None else self.sensitive[kept]
-        time = None if self.time is None else self.time[kept]
-        _freeze(user, item, value, flags, time)
-        return replace(self, user=user, item=item, value=value, sensitive=flags, time=time)
+        return self._with_rows(lambda name, column: column[kept])
+
+    def _with_rows(
+        self, rows: Callable[[str, NDArray[Any]], NDArray[Any]], **changes: Any
+    ) -> Ratings:
+        """Return the ratings with other rows of each column that is there, by its name."""
+        named = {name: getattr(self, name) for name in _ROWS}
+        columns: dict[str, Any] = {
+            name: None if column is None else rows(name, column) for name, column in named.items()
+        }
+        _freeze(*columns.values())
+        return replace(self, **columns, **changes)
+
+    @property
+    def _last(self) -> float:
+        """The time of the last row."""
+        return 0.0 if self.time is None else self.time.max(initial=0.0)
 
     def repaired(self, *repairs: Repair, **columns: Any) -> Ratings:
         """Return the ratings with other columns, and those of further repairs that have cases."""
@@ -272,26 +288,19 @@ class Ratings:
             self.n_items,
             self.scale,
         )
-        flags, friends = self.sensitive, self.friends
-        if flags is not None:
-            flags = np.append(flags, np.zeros(len(new), np.bool_))
+        friends = self.friends
         if friends is not None:
-            friends = Friends(
-                np.append(friends.start, [len(friends)] * len(profiles)), friends.friend
-            )
-        columns: dict[str, Any] = {
-            "user": np.append(self.user, new.user + np.int32(self.n_users)),
-            "item": np.append(self.item, new.item),
-            "value": np.append(self.value, new.value),
-            "sensitive": flags,
-            "time": self.time,
+            start = np.append(friends.start, [len(friends)] * len(profiles))
+            friends = Friends(start, friends.friend)
+        added: dict[str, NDArray[Any]] = {
+            "user": new.user + np.int32(self.n_users),
+            "item": new.item,
+            "value": new.value,
+            "sensitive": new.kept_private,
+            "time": np.full(len(new), self._last),
         }
-        if self.time is not None:
-            columns["time"] = np.append(self.time, np.full(len(new), self.time.max(initial=0.0)))
-        _freeze(*columns.values())
-        return replace(
-            self,
-            **columns,
+        return self._with_rows(
+            lambda name, column: np.append(column, added[name]),
             n_users=self.n_users + len(profiles),
             user_ids=self._ids_beside(len(profiles)),
             friends=friends,
@@ -311,26 +320,17 @@ class Ratings:
         start, end = self.by_user.start[user : user + 2]
         _, old, new = np.intersect1d(self.item[start:end], profile.items, return_indices=True)
 
-        def spliced(column: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate((column[:start], rows.astype(column.dtype), column[end:]))
+        given = {"user": user, "item": profile.items, "value": profile.values}
+        absent = given | {"sensitive": False, "time": self._last}
 
-        def kept(column: NDArray[Any] | None, absent: float) -> NDArray[Any] | None:
-            if column is None:
-                return None
-            rows = np.full(len(profile), absent, column.dtype)
-            rows[new] = column[start:end][old]
-            return spliced(column, rows)
+        def spliced(name: str, column: NDArray[Any]) -> NDArray[Any]:
+            rows = np.empty(len(profile), column.dtype)
+            rows[:] = absent[name]
+            if name not in given:
+                rows[new] = column[start:end][old]
+            return np.concatenate((column[:start], rows, column[end:]))
 
-        last = 0.0 if self.time is None else self.time.max(initial=0.0)
-        columns: dict[str, Any] = {
-            "user": spliced(self.user, np.full(len(profile), user)),
-            "item": spliced(self.item, profile.items),
-            "value": spliced(self.value, profile.values),
-            "sensitive": kept(self.sensitive, False),
-            "time": kept(self.time, last),
-        }
-        _freeze(*columns.values())
-        ratings = replace(self, **columns)
+        ratings = self._with_rows(spliced)
         ratings._check()
         return ratings
 
@@ -384,12 +384,10 @@ class Ratings:
         """SHA-256 of sizes, scale, columns, links, budgets and features, in hexadecimal."""
         head = f"{self.n_users} {self.n_items} {self.scale}".encode()
         state = hashlib.sha256(head)
-        columns: list[NDArray[Any]] = [self.user, self.item, self.value]
-        columns += [] if self.sensitive is None else [self.sensitive]
+        columns: list[NDArray[Any] | None] = [self.user, self.item, self.value, self.sensitive]
         columns += [] if self.friends is None else [self.friends.start, self.friends.friend]
-        columns += [] if self.budgets is None else [self.budgets]
-        columns += [] if self.time is None else [self.time]
-        for column in columns:
+        columns += [self.budgets, self.time]
+        for column in (column for column in columns if column is not None):
             state.update(column.astype(column.dtype.newbyteorder("<"), order="C", copy=False).data)
         state.update(self.features)
         return state.hexdigest()

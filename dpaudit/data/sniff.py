@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,8 +11,7 @@ from typing import Any
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.readers.binary import parquet_files, parquet_names
-from dpaudit.data.readers.cells import RawTable, times_of, usual_unit
-from dpaudit.data.readers.columns import meanings_of
+from dpaudit.data.readers.cells import times_of, usual_unit
 from dpaudit.data.readers.load import check_file, read_columns, unreadable
 from dpaudit.data.readers.text import lines, parsed
 from dpaudit.data.readers.text_pieces import pieces
@@ -132,36 +131,7 @@ def sniff(path: Path, stated: StatedLayout | None = None) -> Sniffed:
     return _text(path, head, stated)
 
 
-def source_of(path: Path) -> DataSource:
-    """Return the `[data]` table of a file.
-
-    Raises:
-        DataError: as `sniff`.
-    """
-    return sniff(path).source
-
-
-def columns_of(
-    where: str, names: Sequence[str], read: Callable[[Column], RawTable]
-) -> tuple[dict[str, Column], str]:
-    """Return which of the named columns hold the user, the item and perhaps ratings and times.
-
-    The second value is what the column `rating` holds by its name: `rating`, `value` or `count`.
-    `read` returns a table with a column as `rating`.
-
-    Raises:
-        UnknownColumnsError: none is known to hold the user, or the item, or several are, or several
-            may say which rows are interactions.
-        DataError: as `labelled`.
-    """
-    meanings = labelled(where, meanings_of(where, names), names, read)
-    used = ("user", "item", "time")
-    columns: dict[str, Column] = {what: meanings[what] for what in used if what in meanings}
-    kind = _kind(meanings)
-    return (columns | {"rating": meanings[kind]}, kind) if kind else (columns, "")
-
-
-def _kind(columns: Mapping[str, Column]) -> str:
+def rated_by(columns: Mapping[str, Column]) -> str:
     """Return the meaning of the column of ratings or counts; empty if there is none."""
     return next((what for what in ("rating", "value", "count") if what in columns), "")
 
@@ -229,26 +199,22 @@ def _with_columns(
         rows: fields of rows, if the columns have no names.
     """
     layout = {**layout, "path": str(path), **stated.keys}
-    meanings: dict[str, Column]
     if stated.columns is not None:
         meanings = stated.columns.used
     elif rows:
         meanings = positions_of(place(path), rows)
     else:
-        texts = [str(name) for name in names]
-        meanings = meanings_of(place(path), texts)
-
-        def read(column: Column) -> RawTable:
-            used = {"user": meanings["user"], "item": meanings["item"], "rating": column}
-            return read_columns(path, DataSource(**layout, columns=used))
-
-        meanings = labelled(place(path), meanings, texts, read)
+        meanings = labelled(
+            place(path),
+            [str(name) for name in names],
+            lambda used: read_columns(path, DataSource(**layout, columns=used)),
+        )
     columns = {what: meanings[what] for what in ("user", "item")}
-    kind = _kind(meanings)
+    kind = rated_by(meanings)
     meaning = Meaning()
     if kind:
         bare = DataSource(**layout, columns={**columns, "rating": meanings[kind]})
-        meaning = meaning_of(path, bare, kind, stated.extent)
+        meaning = meaning_of(read_columns(path, bare), kind, stated.extent)
     elif stated.extent is not None:
         raise DataError(
             f"{place(path)}: no column is known to hold the ratings that --scale states: name it, "

@@ -298,19 +298,16 @@ class Recommender(Plugin, Trainable):
             before = fitted.scores(query.users, query.items) if query.before else None
         asked = time.perf_counter()
         for deletion in requests:
-            fitted = self._after(fitted, deletion, seed)
+            with trained(self.name):
+                forgotten = self.forgotten(fitted, deletion, seed)
+            if forgotten is None:
+                raise ConfigError(
+                    f"recommender.forget: {self.name} does not forget by {deletion.method!r}: set "
+                    "recommender.forget to 'retrain', or to another method"
+                )
+            fitted = forgotten
         took = Took(trained_at - start, time.perf_counter() - asked)
         return self._shown(fitted, query)._replace(before=before, took=took)
-
-    def _after(self, fitted: Fitted, deletion: Deletion, seed: int) -> Fitted:
-        with trained(self.name):
-            forgotten = self.forgotten(fitted, deletion, seed)
-        if forgotten is None:
-            raise ConfigError(
-                f"recommender.forget: {self.name} does not forget by {deletion.method!r}: set "
-                "recommender.forget to 'retrain', or to another method"
-            )
-        return forgotten
 
     def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
         """Return a trained model that has forgotten; None if it cannot by this method.

@@ -53,19 +53,20 @@ class NumberTable:
     places: NDArray[np.int64]
     columns: Mapping[str, NDArray[Any]]
 
-    def check(self, wrong: NDArray[np.bool_], problem: Callable[[int], str]) -> None:
+    def check(self, wrong: NDArray[np.bool_], problem: str) -> None:
         """Refuse the table if a row is wrong.
 
         Args:
             wrong: which rows are wrong `(n,)`.
-            problem: says what is wrong with a row.
+            problem: what is wrong with a row, with the names of columns in braces.
 
         Raises:
             RunError: names the first wrong row.
         """
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raise _wrong(self.path, int(self.places[row]), problem(row))
+            cells = {name: column[row] for name, column in self.columns.items()}
+            raise _wrong(self.path, int(self.places[row]), problem.format(**cells))
 
 
 def write_table(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -75,8 +76,7 @@ def write_table(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
         ConfigError: the file is parquet, and pyarrow is not installed.
     """
     if _packed(path):
-        parquet = required("command", "pyarrow.parquet", "parquet")
-        parquet.write_table(required("command", "pyarrow", "parquet").table(dict(columns)), path)
+        _arrow("pyarrow.parquet").write_table(_arrow("pyarrow").table(dict(columns)), path)
         return
     import pandas as pd
 
@@ -199,15 +199,13 @@ def _index(text: str) -> int:
 
 
 def _read_parquet(path: Path, choose: _Choice, most: int) -> NumberTable:
-    arrow = required("command", "pyarrow", "parquet")
-    parquet = required("command", "pyarrow.parquet", "parquet")
     try:
-        with parquet.ParquetFile(path) as file:
+        with _arrow("pyarrow.parquet").ParquetFile(path) as file:
             if file.metadata.num_rows > _REST + 2 * most:
                 raise _large(path, f"{file.metadata.num_rows} rows", most)
             kinds = choose(file.schema_arrow.names)
             read = file.read(columns=list(kinds))
-    except arrow.ArrowException as error:
+    except _arrow("pyarrow").ArrowException as error:
         raise _unreadable(path, error) from error
     columns = {name: _column(path, name, kind, read.column(name)) for name, kind in kinds.items()}
     return NumberTable(path, np.arange(1, read.num_rows + 1), columns)
@@ -215,7 +213,7 @@ def _read_parquet(path: Path, choose: _Choice, most: int) -> NumberTable:
 
 def _column(path: Path, name: str, kind: Kind, column: Any) -> NDArray[Any]:
     """Convert a column of a parquet file."""
-    types = required("command", "pyarrow", "parquet").types
+    types = _arrow("pyarrow").types
     if types.is_integer(column.type):
         missing = np.flatnonzero(column.is_null().to_numpy())
         if kind == "index" and len(missing):
@@ -225,6 +223,10 @@ def _column(path: Path, name: str, kind: Kind, column: Any) -> NDArray[Any]:
         raise RunError(f"{path.name}, column {name} has type {column.type}: write {wanted}")
     values: NDArray[Any] = column.to_numpy().astype(np.int64 if kind == "index" else np.float64)
     return values
+
+
+def _arrow(module: str) -> Any:
+    return required("command", module, "parquet")
 
 
 def _packed(path: Path) -> bool:
@@ -287,11 +289,21 @@ class Exchange:
         self._write_interactions("interactions", interactions)
         if request is not None:
             for name in ("scores", "lists", "item_factors", "user_factors"):
-                _remove(self._path(name))
+                path = self._path(name)
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
             users, items = request.gone.T
             write_table(self._path("forget"), {"user": users, "item": items})
             self._write_interactions("kept", request.kept)
-        known = self._write_known(interactions)
+        known: dict[str, str | None] = {}
+        for name in ("user_ids", "item_ids", "user_features", "item_features"):
+            # Row `i`, counted from 0, of each table is that of index `i`.
+            given = getattr(interactions, name)
+            known[name] = None if given is None else self._named(name)
+            if given is not None:
+                write_table(self._path(name), {"id": given} if name.endswith("_ids") else given)
         pairs = self._pairs()
         users, items = (part.astype(np.int32) for part in np.divmod(pairs, self.shape[1]))
         write_table(self._path("pairs"), {"user": users, "item": items})
@@ -316,19 +328,6 @@ class Exchange:
             self._path(name),
             {name: column for name, column in columns.items() if column is not None},
         )
-
-    def _write_known(self, interactions: Interactions) -> dict[str, str | None]:
-        """Write what is known of users and items; return the entries of the task.
-
-        Row `i`, counted from 0, of each table is that of index `i`.
-        """
-        known: dict[str, str | None] = {}
-        for name in ("user_ids", "item_ids", "user_features", "item_features"):
-            given = getattr(interactions, name)
-            known[name] = None if given is None else self._named(name)
-            if given is not None:
-                write_table(self._path(name), {"id": given} if name.endswith("_ids") else given)
-        return known
 
     def still_holds(self, interactions: Interactions) -> bool:
         """Return whether the file of interactions has these, in any order, or is gone.
@@ -382,31 +381,23 @@ class Exchange:
             self._path("scores"), {"user": "index", "item": "index", "score": "number"}, len(pairs)
         )
         user, item, score = table.columns.values()
-        self._check_indices(table, "user", 0)
-        self._check_indices(table, "item", 1)
+        self._check_indices(table)
         # NaN is not larger either.
         table.check(
             ~(np.abs(score) <= _LARGEST),
-            lambda row: (
-                f"score = {score[row]} is no finite number: leave out the pair of a user "
-                "or item that the model does not know"
-            ),
+            "score = {score} is no finite number: leave out the pair of a user or item that the "
+            "model does not know",
         )
         key = self._key(user, item)
         place = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
         table.check(
             pairs[place] != key,
-            lambda row: (
-                f"the score of user {user[row]} and item {item[row]} is not asked: write "
-                f"the pairs of {self._path('pairs').name}"
-            ),
+            "the score of user {user} and item {item} is not asked: write the pairs of "
+            + self._path("pairs").name,
         )
         table.check(
             _repeated(key),
-            lambda row: (
-                f"user {user[row]} and item {item[row]} stand there a second time: write "
-                "each pair once"
-            ),
+            "user {user} and item {item} stand there a second time: write each pair once",
         )
         scores = np.full(len(pairs), np.nan, np.float32)
         scores[place] = score
@@ -418,51 +409,36 @@ class Exchange:
             self._path("lists"), dict.fromkeys(("user", "rank", "item"), "index"), len(listed) * k
         )
         user, rank, item = table.columns.values()
-        self._check_indices(table, "user", 0)
-        self._check_indices(table, "item", 1)
+        self._check_indices(table)
         table.check(
             (rank < 1) | (rank > k),
-            lambda row: (
-                f"rank = {rank[row]}, and lists of {k} items are asked: write ranks 1, the "
-                f"best, to {k}"
-            ),
+            f"rank = {{rank}}, and lists of {k} items are asked: write ranks 1, the best, to {k}",
         )
         row_of = np.full(self.shape[0], -1)
         row_of[listed] = np.arange(len(listed))
         place = row_of[user]
         table.check(
             place < 0,
-            lambda row: (
-                f"the list of user {user[row]} is not asked: write those of "
-                f"{self._path('users').name}"
-            ),
+            "the list of user {user} is not asked: write those of " + self._path("users").name,
         )
         table.check(
             _repeated(place * k + rank - 1),
-            lambda row: (
-                f"user {user[row]} has a second item of rank {rank[row]}: give each rank one item"
-            ),
+            "user {user} has a second item of rank {rank}: give each rank one item",
         )
         table.check(
             _repeated(self._key(user, item)),
-            lambda row: (
-                f"item {item[row]} stands in the list of user {user[row]} a second time: "
-                "list every item once"
-            ),
+            "item {item} stands in the list of user {user} a second time: list every item once",
         )
         lists = np.full((len(listed), k), -1, np.int32)
         lists[place, rank - 1] = item
-        self._check_gaps(lists)
-        return lists
-
-    def _check_gaps(self, lists: Indices) -> None:
         gaps = (lists[:, :-1] == -1) & (lists[:, 1:] != -1)
         if gaps.any():
-            row, place = (int(index[0]) for index in np.nonzero(gaps))
+            row, at = (int(index[0]) for index in np.nonzero(gaps))
             raise RunError(
-                f"{self._path('lists').name}: user {self.query.listed[row]} has an item of rank "
-                f"{place + 2} and none of rank {place + 1}: count ranks from 1 without a gap"
+                f"{self._path('lists').name}: user {listed[row]} has an item of rank {at + 2} and "
+                f"none of rank {at + 1}: count ranks from 1 without a gap"
             )
+        return lists
 
     def _factors(self) -> Factors:
         items = read_rows(self._path("item_factors"), self.shape[1])
@@ -470,22 +446,14 @@ class Exchange:
         users = read_rows(path, self.shape[0]) if path.exists() else None
         return Factors(items, users)
 
-    def _check_indices(self, table: NumberTable, name: str, axis: int) -> None:
-        index, count = table.columns[name], self.shape[axis]
-        table.check(
-            (index < 0) | (index >= count),
-            lambda row: (
-                f"{name} = {index[row]} is none of 0 to {count - 1}: write the indices of "
-                f"{self._path('interactions').name}, not the library's own"
-            ),
-        )
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    def _check_indices(self, table: NumberTable) -> None:
+        for name, count in zip(("user", "item"), self.shape, strict=True):
+            index = table.columns[name]
+            table.check(
+                (index < 0) | (index >= count),
+                f"{name} = {{{name}}} is none of 0 to {count - 1}: write the indices of "
+                f"{self._path('interactions').name}, not the library's own",
+            )
 
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.bool_]:

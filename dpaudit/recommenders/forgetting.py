@@ -6,7 +6,7 @@ forgets by a Newton step, or by the ascent of a loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -101,7 +101,13 @@ class Forgetting(_Wrapper):
         rows = interactions.ratings
         gone = self.gone(rows)
         if gone.any() and self.method != "retrain":
-            requests = self._divided(rows, seed)
+            turns, left = self.turns(rows, seed), np.ones(len(rows), np.bool_)
+            requests = []
+            for turn in range(int(turns.max()) + 1):
+                here = turns == turn
+                left[here] = False
+                pairs = np.stack((rows.user[here], rows.item[here]), axis=1)
+                requests.append(Deletion(self.method, Interactions.of(rows, left.copy()), pairs))
             return self.trainable.answer_without(interactions, requests, seed, query)
         after = replace(query, before=False)
         answer = self.trainable.answer(Interactions.of(rows, ~gone), seed, after)
@@ -130,16 +136,6 @@ class Forgetting(_Wrapper):
         turns = np.full(len(rows), -1)
         turns[row] = generator(seed, "deletion requests").permutation(order)[part]
         return turns
-
-    def _divided(self, rows: Ratings, seed: int) -> list[Deletion]:
-        turns = self.turns(rows, seed)
-        requests, left = [], np.ones(len(rows), np.bool_)
-        for turn in range(int(turns.max()) + 1):
-            here = turns == turn
-            left[here] = False
-            pairs = np.stack((rows.user[here], rows.item[here]), axis=1)
-            requests.append(Deletion(self.method, Interactions.of(rows, left.copy()), pairs))
-        return requests
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,21 +186,6 @@ class Sharded(_Wrapper):
             )
         scores = np.empty(len(query.users), np.float32)
         lists = np.empty((len(query.listed), query.k), np.int32)
-        for own, pairs, listed in self._parts(interactions, query):
-            part = replace(
-                query,
-                users=query.users[pairs],
-                items=query.items[pairs],
-                listed=query.listed[listed],
-            )
-            answer = self.trainable.answer(own, seed, part)
-            scores[pairs], lists[listed] = answer.scores, answer.lists
-        return Answer(scores, lists, None)
-
-    def _parts(
-        self, interactions: Interactions, query: Query
-    ) -> Iterator[tuple[Interactions, NDArray[np.bool_], NDArray[np.bool_]]]:
-        """Yield the interactions of each shard, and masks of its pairs and lists."""
         shard, rows = self.of_users(interactions.shape[0]), interactions.ratings
         for index in range(self.shards):
             among = shard == index
@@ -215,7 +196,12 @@ class Sharded(_Wrapper):
                     f"recommender.shards = {self.shards}: one of them has no interactions, as "
                     f"{known} users have some: give fewer, such as {max(2, known // 10)}"
                 )
-            yield Interactions.of(rows, kept), among[query.users], among[query.listed]
+            pairs, listed = among[query.users], among[query.listed]
+            users, items = query.users[pairs], query.items[pairs]
+            asked = replace(query, users=users, items=items, listed=query.listed[listed])
+            answer = self.trainable.answer(Interactions.of(rows, kept), seed, asked)
+            scores[pairs], lists[listed] = answer.scores, answer.lists
+        return Answer(scores, lists, None)
 
     def answer_without(
         self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query

@@ -247,8 +247,11 @@ def _parquet(path: Path, layout: Layout) -> RawTable:
         )
     _check_columns(path, reply, layout)
     pairs = list(zip(codes, reply["distinct"], strict=True))
-    if not all(_coherent(*pair) for pair in pairs):
-        _refuse(path, "parquet", "its reader crashed")
+    for index, distinct in pairs:
+        # Every code leads to a value or is −1.
+        within = index.min(initial=-1) >= -1 and index.max(initial=-1) < len(distinct)
+        if index.dtype != np.int32 or not within:
+            _refuse(path, "parquet", "its reader crashed")
     return _table(path, layout, [_values(*pair) for pair in pairs], reply["names"])
 
 
@@ -366,12 +369,6 @@ def _refuse(path: Path, kind: Kind, problem: str) -> NoReturn:
 def _check_columns(path: Path, reply: Reply, layout: Layout) -> None:
     for column in layout.columns.values():
         position(path, column, reply["names"], reply["width"], layout.table)
-
-
-def _coherent(codes: NDArray[Any], distinct: list[Any]) -> bool:
-    """Whether every code leads to a value or is −1."""
-    within = codes.min(initial=-1) >= -1 and codes.max(initial=-1) < len(distinct)
-    return codes.dtype == np.int32 and bool(within)
 
 
 def _values(codes: Codes, distinct: list[Any]) -> Coded:

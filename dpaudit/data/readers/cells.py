@@ -125,10 +125,6 @@ class RawTable:
         name = identifier(value)
         return str(value) if name and self.unit == "row" and isinstance(value, str) else name
 
-    def without_cells(self) -> RawTable:
-        """Return the table for messages only, so that its columns can be freed."""
-        return replace(self, cells={})
-
     def changed(self, kept: NDArray[np.bool_], **cells: NDArray[Any]) -> RawTable:
         """Return the kept rows with some columns replaced; rows keep their numbers in the file."""
         rows = np.flatnonzero(kept)
@@ -216,19 +212,14 @@ def position(
     short = [name for name in names if len(name) <= 100]
     close = difflib.get_close_matches(str(column), short, n=1)
     hint = f"; did you mean {show(close[0])}?" if close else ""
+    more = ", …" if len(names) > _NAMES else ""
+    some = f"one of its names ({', '.join(map(show, names[:_NAMES]))}{more}) or "
+    either = some if names else ""
     begin, keys = ("", "data.columns") if table == "data" else (f"{table}: ", table)
     raise DataError(
-        f"{begin}{place(path)} has no column {show(column)}: give {_either(names)}a position from "
+        f"{begin}{place(path)} has no column {show(column)}: give {either}a position from "
         f"0 to {width - 1} in {keys}, or set {table}.format to the layout of the file{hint}"
     )
-
-
-def _either(names: Sequence[str]) -> str:
-    """Offer the names of a file's columns, a few if there are many."""
-    if not names:
-        return ""
-    more = ", …" if len(names) > _NAMES else ""
-    return f"one of its names ({', '.join(map(show, names[:_NAMES]))}{more}) or "
 
 
 # The times of 1990 and 2040 in seconds since 1970, and the number of each unit in a second.
@@ -246,8 +237,11 @@ def times_of(table: RawTable) -> tuple[NDArray[np.float64], list[Fault]]:
     Numbers stay as they are. Dates become seconds since 1970; those without a time zone are UTC.
     """
     column = table.coded("time")
-    read = number if _numbers(column.distinct) else _seconds
-    times = column.per_row(map(read, column.distinct), np.nan)
+    numbers = [*map(number, column.distinct)]
+    # If most are numbers, the others are wrong.
+    if 2 * np.isnan(numbers).sum() >= len(numbers):
+        numbers = [*map(_seconds, column.distinct)]
+    times = column.per_row(numbers, np.nan)
     wrong = ~np.isfinite(times)
     if not wrong.any():
         return times, _mixed(times, column)
@@ -311,20 +305,12 @@ def moment(value: Any) -> float:
     return _seconds(value) if np.isnan(as_number) else as_number
 
 
-def _numbers(values: list[Any]) -> bool:
-    """Return whether most values are numbers, so that the others are wrong."""
-    return 2 * sum(not np.isnan(number(value)) for value in values) > len(values)
-
-
 def _seconds(value: Any) -> float:
     """Return a date in seconds since 1970, NaN if it is none."""
+    # BigQuery writes 2026-01-31 12:00:00 UTC.
+    text = value.isoformat() if isinstance(value, date) else str(value).strip().removesuffix(" UTC")
     try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(text)
     except ValueError:
         return np.nan
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _text(value: Any) -> str:
-    # BigQuery writes 2026-01-31 12:00:00 UTC.
-    return value.isoformat() if isinstance(value, date) else str(value).strip().removesuffix(" UTC")

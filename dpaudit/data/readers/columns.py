@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,14 +105,22 @@ _SHOWN = 12
 _BETWEEN = re.compile(r"[\W_]+")
 
 
-class UnknownColumnsError(DataError):
-    """No columns, or several, may hold the users or the items.
+class UnclearError(DataError):
+    """What a file holds is not clear.
 
     Attributes:
         fault: what is not clear.
-        guess: how the columns are stated, filled with the likeliest, as in `user=0,item=4`.
-        remedy: what a program can do that gives a data frame.
+        guess: the likeliest, as it is stated.
+        remedy: what a program can do.
     """
+
+    fault: str
+    guess: str
+    remedy: ClassVar[str]
+
+
+class UnknownColumnsError(UnclearError):
+    """No columns, or several, may hold the users or the items; a guess is as in `user=0,item=4`."""
 
     remedy = "give a data frame with the columns user_id, item_id and perhaps rating"
 
@@ -273,20 +281,17 @@ def users_and_items(table: RawTable, *, markers: bool = False) -> tuple[IdColumn
         if separator is None:
             continue
         lists = np.array([separator in name for name in column.names])
-        uneven = doubts.uneven(column.names, separator)
-        if not uneven and _shared(column, other)[lists].mean() > _SHARED:
-            continue
+        if not doubts.uneven(column.names, separator):
+            # Whether each id stands beside several ids of the other column.
+            whole, count = (column.codes >= 0) & (other.codes >= 0), len(other.names)
+            pairs = np.unique(column.codes[whole].astype(np.int64) * count + other.codes[whole])
+            shared = np.bincount(pairs // max(1, count), minlength=len(column.names)) > 1
+            if shared[lists].mean() > _SHARED:
+                continue
         row = int(np.argmax(np.append(lists, [False])[column.codes]))
         fault = f"the {what} id {doubts.a_list(column.names[column.codes[row]])}"
         table.refuse([(row, what, fault)])
     return user, item
-
-
-def _shared(column: IdColumn, other: IdColumn) -> NDArray[np.bool_]:
-    """Return whether each id stands beside several ids of the other column."""
-    whole = (column.codes >= 0) & (other.codes >= 0)
-    pairs = np.unique(column.codes[whole].astype(np.int64) * len(other.names) + other.codes[whole])
-    return np.bincount(pairs // max(1, len(other.names)), minlength=len(column.names)) > 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,12 +329,6 @@ def ratings(table: RawTable, what: str = "rating") -> RatingColumn:
             numbers = [float(text in _YES | _ONE) if text in words else np.nan for text in texts]
             return RatingColumn(codes, distinct, numbers)
     return RatingColumn(codes, distinct, [*map(number, distinct)])
-
-
-def yes_or_no(table: RawTable) -> bool:
-    """Whether the column of ratings holds 0 and 1, or words for them, and nothing else."""
-    numbers = ratings(table).numbers
-    return bool(numbers) and {*numbers} <= {0.0, 1.0}
 
 
 def not_a_number(what: str, value: Any, distinct: Sequence[Any]) -> str:
@@ -403,7 +402,14 @@ def without_headers(table: RawTable) -> RawTable:
         if not rule and (not both or cells["user"] == cells["item"]):
             continue
         if not rule and any(bare(str(cell)) != own[what] for what, cell in cells.items()):
-            _refuse(table, int(row), cells)
+            fault = f"the {table.unit} holds the names {show(cells['user'])} and "
+            fault += f"{show(cells['item'])} of columns"
+            if not table.names and table.unit == "line":
+                remedy = "set data.header = true" if row == 0 else "remove it"
+            else:
+                fault = f"{fault} that are not those of its header"
+                remedy = "join files whose columns are the same and in the same order"
+            table.refuse([(int(row), "user", f"{fault}: {remedy}")])
         kept[row] = False
         rules += rule
     if kept.all():
@@ -411,17 +417,6 @@ def without_headers(table: RawTable) -> RawTable:
     again = Repair("lines that hold the names of the columns again", int((~kept).sum()) - rules)
     drawn = Repair("lines drawn below the names of the columns", rules)
     return replace(table.changed(kept), repairs=(*table.repairs, again, drawn))
-
-
-def _refuse(table: RawTable, row: int, cells: dict[str, Any]) -> NoReturn:
-    names = f"{show(cells['user'])} and {show(cells['item'])}"
-    fault = f"the {table.unit} holds the names {names} of columns"
-    if not table.names and table.unit == "line":
-        remedy = "set data.header = true" if row == 0 else "remove it"
-    else:
-        fault = f"{fault} that are not those of its header"
-        remedy = "join files whose columns are the same and in the same order"
-    table.refuse([(row, "user", f"{fault}: {remedy}")])
 
 
 def _name(table: RawTable, what: str) -> str:

@@ -18,7 +18,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,11 @@ from dpaudit.core.messages import place, show
 from dpaudit.data import limits
 from dpaudit.data.readers.cells import Coded, RawTable, identifier, position
 from dpaudit.data.readers.text_pieces import (
-    UNIT_SEPARATOR,
     QuoteError,
     blanks_repeat,
     encoding_key,
     not_utf8,
+    one_byte,
     pieces,
     records,
     separated,
@@ -142,7 +142,7 @@ class _Form(NamedTuple):
 
 def _form(path: Path, layout: Layout, text: bytes) -> _Form | None:
     """Return the form of lines by the first one; None if it is unusual or lacks a column."""
-    between = layout.delimiter if len(layout.delimiter.encode()) == 1 else UNIT_SEPARATOR
+    between = one_byte(layout.delimiter)
     line, quoted = text[: text.index(b"\n")].decode(), layout.delimiter in _QUOTED
     try:
         fields = next(csv.reader([line], delimiter=between)) if quoted else line.split(between)
@@ -172,7 +172,7 @@ class _Values:
 
     def add(self, text: NDArray[np.uint8], at: NDArray[np.int32]) -> bool:
         """Number the values at the starts and ends `(n, 2)`; False if too many share a hash."""
-        from dpaudit.kernels.text_fields import number_values
+        from dpaudit.kernels.text_fields import number_values, place_values
 
         codes, done = np.empty(len(at), np.int32), 0
         while True:
@@ -183,19 +183,14 @@ class _Values:
             if done == len(at):
                 self.codes += codes.tobytes()
                 return True
-            self._grow()
-
-    def _grow(self) -> None:
-        """Double what is full."""
-        from dpaudit.kernels.text_fields import place_values
-
-        if self.count < len(self.hashes):
-            self.pool = np.append(self.pool, np.empty_like(self.pool))
-            return
-        self.hashes = np.append(self.hashes, np.empty_like(self.hashes))
-        self.ends = np.append(self.ends, np.empty_like(self.ends)[1:])
-        self.slots = np.full(2 * len(self.slots), -1, np.int32)
-        place_values(self.hashes[: self.count], self.slots)
+            # Double what is full.
+            if self.count < len(self.hashes):
+                self.pool = np.append(self.pool, np.empty_like(self.pool))
+                continue
+            self.hashes = np.append(self.hashes, np.empty_like(self.hashes))
+            self.ends = np.append(self.ends, np.empty_like(self.ends)[1:])
+            self.slots = np.full(2 * len(self.slots), -1, np.int32)
+            place_values(self.hashes[: self.count], self.slots)
 
     def coded(self) -> Coded:
         """Return the column."""
@@ -211,11 +206,26 @@ def read_any(path: Path, layout: Layout) -> RawTable:
         DataError: as `read_delimited`.
     """
     text = _Text(path, layout)
-    width = len(text.first)
+    first = text.first()
+    width = len(first)
     if width == 1:
-        text.refuse_delimiter()
-    text.check()
-    names = [name.strip() for name in text.first] if layout.header else []
+        likely = max(_DELIMITERS, key=lambda between: first[0].count(between) * len(between))
+        hint = f", such as {likely!r}" if likely in first[0] else ""
+        raise DataError(
+            f"{text.name}: the delimiter {show(layout.delimiter)} does not split the first line: "
+            f"set {layout.table}.delimiter, or {layout.table}.format, to what separates its fields"
+            f"{hint}"
+        )
+    for line, record in text.records():
+        # Blank lines may have fewer fields.
+        if len(record) > width or (len(record) < width and _filled(record)):
+            quote = ", or opens a quote that is never closed" if text.has_quotes else ""
+            blanks = blanks_repeat(layout.table) if layout.delimiter in {" ", "\t"} else ""
+            raise DataError(
+                f"{text.name}, line {line}: the line does not have the {width} fields of the "
+                f"first one{quote}: complete or remove it{blanks}"
+            )
+    names = [name.strip() for name in first] if layout.header else []
     columns = [
         (position(path, column, names, width, layout.table), array("i"), dict[str, int]())
         for column in layout.columns.values()
@@ -242,20 +252,17 @@ class _Text:
     """A text file in memory, as records with the numbers of their first lines."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
-        self.name, self.table = place(path), layout.table
+        self.name = place(path)
         self.data = utf8(path, layout.encoding, encoding_key(layout.table))
         if layout.skip:
             first = re.match(rb"(?:[^\r\n]*(?:\r\n|\r|\n)){%d}" % layout.skip, self.data)
             rest = b"" if first is None else self.data[first.end() :]
             self.data = b"\n" * layout.skip * (first is not None) + rest
-        self.stated = self.delimiter = delimiter = layout.delimiter
-        self.data = separated(self.data, delimiter)
-        if len(delimiter.encode()) > 1:
-            self.delimiter = UNIT_SEPARATOR
-        self.has_quotes = delimiter in _QUOTED and b'"' in self.data
-        self.first = self._first()
+        self.data = separated(self.data, layout.delimiter)
+        self.delimiter = one_byte(layout.delimiter)
+        self.has_quotes = layout.delimiter in _QUOTED and b'"' in self.data
 
-    def _first(self) -> list[str]:
+    def first(self) -> list[str]:
         """Return the fields of the first line that is not blank."""
         for number, record in self.records():
             if len(record) > limits.COLUMNS:
@@ -287,31 +294,6 @@ class _Text:
                 f"{self.name}, line {error.line}: the quote that opens in it is never closed, or "
                 f"holds more than {csv.field_size_limit()} characters: close or remove it"
             ) from None
-
-    def check(self) -> None:
-        """Refuse lines with another number of fields than the first; blank ones may have fewer.
-
-        Raises:
-            DataError: names the first one.
-        """
-        width = len(self.first)
-        for line, record in self.records():
-            if len(record) > width or (len(record) < width and _filled(record)):
-                quote = ", or opens a quote that is never closed" if self.has_quotes else ""
-                blanks = blanks_repeat(self.table) if self.stated in {" ", "\t"} else ""
-                raise DataError(
-                    f"{self.name}, line {line}: the line does not have the {width} fields of the "
-                    f"first one{quote}: complete or remove it{blanks}"
-                )
-
-    def refuse_delimiter(self) -> NoReturn:
-        line = self.first[0]
-        likely = max(_DELIMITERS, key=lambda delimiter: line.count(delimiter) * len(delimiter))
-        hint = f", such as {likely!r}" if likely in line else ""
-        raise DataError(
-            f"{self.name}: the delimiter {show(self.stated)} does not split the first line: set "
-            f"{self.table}.delimiter, or {self.table}.format, to what separates its fields{hint}"
-        )
 
 
 def _filled(record: Sequence[str]) -> bool:
