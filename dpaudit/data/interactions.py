@@ -195,7 +195,12 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
     """
     import narwhals as nw
 
-    with foreign(_unreadable):
+    with foreign(
+        lambda problem: DataError(
+            f"{_NAME} cannot be read ({problem}): give one with distinct names of columns and "
+            "plain values"
+        )
+    ):
         frame: Any = nw.from_native(given, pass_through=True, allow_series=True)
         if isinstance(frame, nw.Series):
             fault = f"interactions are one column ({type(given).__name__})"
@@ -245,8 +250,7 @@ def _of_frame(table: RawTable, kind: str) -> Ratings:
     if column is not None:
         faults += _faults(column, kind)
         values = values if kind == "count" else column.values
-    if faults:
-        table.refuse(faults)
+    table.refuse(faults)
     if column is not None:
         label = f"{_NAME}, {table.label('rating')}"
         with _to_a_program():
@@ -313,13 +317,6 @@ def _nameless(value: object) -> bool:
     return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
 
 
-def _unreadable(problem: str) -> DataError:
-    return DataError(
-        f"{_NAME} cannot be read ({problem}): give one with distinct names of columns and plain "
-        "values"
-    )
-
-
 def _of_matrix(matrix: Any) -> Ratings:
     if matrix.ndim != 2:
         raise DataError(
@@ -327,11 +324,14 @@ def _of_matrix(matrix: Any) -> Ratings:
         )
     if matrix.dtype.kind == "c":
         raise DataError(f"{_MATRIX} holds complex numbers: give ratings")
-    if matrix.format in {"csr", "csc", "bsr"}:
-        with foreign(_damaged):
+    with foreign(
+        lambda problem: DataError(
+            f"{_MATRIX} is damaged ({problem}): make it again from its entries"
+        )
+    ):
+        if matrix.format in {"csr", "csc", "bsr"}:
             # Wrong indices or starts make scipy read other memory, or crash.
             matrix.check_format(full_check=True)
-    with foreign(_damaged):
         entries = coo_array(matrix)
     users, items = entries.coords
     values = np.asarray(entries.data, np.float64)
@@ -357,10 +357,6 @@ def _of_matrix(matrix: Any) -> Ratings:
     return _valued(users, items, values, entries.shape)
 
 
-def _damaged(problem: str) -> DataError:
-    return DataError(f"{_MATRIX} is damaged ({problem}): make it again from its entries")
-
-
 def _valued(
     users: Any, items: Any, numbers: Any, shape: tuple[int, ...], time: Any = None
 ) -> Ratings:
@@ -368,12 +364,5 @@ def _valued(
     if low == high:
         low = high = 1.0
         numbers = np.ones(len(numbers))
-    return Ratings.build(
-        users,
-        items,
-        numbers,
-        shape[0],
-        shape[1],
-        Scale(float(low), float(high), 1.0),
-        time=time,
-    )
+    scale = Scale(float(low), float(high), 1.0)
+    return Ratings.build(users, items, numbers, shape[0], shape[1], scale, time=time)

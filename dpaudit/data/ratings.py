@@ -176,7 +176,6 @@ class Ratings:
         item_ids: NDArray[np.object_] | None = None,
         sensitive: NDArray[np.bool_] | None = None,
         friends: Friends | None = None,
-        repairs: tuple[Repair, ...] = (),
         *,
         budgets: NDArray[np.float64] | None = None,
         time: NDArray[np.floating] | None = None,
@@ -201,9 +200,7 @@ class Ratings:
         times = None if time is None else np.ascontiguousarray(time[order], np.float64)
         _freeze(*columns, flags, budgets, times)
         ids = user_ids, item_ids
-        ratings = cls(
-            *columns, n_users, n_items, scale, *ids, flags, friends, budgets, repairs, times
-        )
+        ratings = cls(*columns, n_users, n_items, scale, *ids, flags, friends, budgets, (), times)
         ratings._check()
         return ratings
 
@@ -299,13 +296,22 @@ class Ratings:
             "sensitive": new.kept_private,
             "time": np.full(len(new), self._last),
         }
+        count, ids, features = len(profiles), self.user_ids, self.user_features
+        if ids is not None:
+            taken = set(ids)
+            names = (f"added-{number}" for number in range(len(taken) + count))
+            new_ids = [name for name in names if name not in taken][:count]
+            ids = np.append(ids, np.array(new_ids, object))
+        if features is not None:
+            rows = np.append(np.arange(self.n_users), np.arange(count) % self.n_users)
+            features = features.take(rows).reset_index(drop=True)
         return self._with_rows(
             lambda name, column: np.append(column, added[name]),
             n_users=self.n_users + len(profiles),
-            user_ids=self._ids_beside(len(profiles)),
+            user_ids=ids,
             friends=friends,
             budgets=None,
-            user_features=self._features_beside(len(profiles)),
+            user_features=features,
         )
 
     def with_profile(self, user: int, profile: Profile) -> Ratings:
@@ -333,22 +339,6 @@ class Ratings:
         ratings = self._with_rows(spliced)
         ratings._check()
         return ratings
-
-    def _ids_beside(self, count: int) -> NDArray[np.object_] | None:
-        """Return the ids of users beside `count` more."""
-        if self.user_ids is None:
-            return None
-        taken = set(self.user_ids)
-        names = (f"added-{number}" for number in range(len(taken) + count))
-        new = [name for name in names if name not in taken][:count]
-        return np.append(self.user_ids, np.array(new, object))
-
-    def _features_beside(self, count: int) -> DataFrame | None:
-        """Return the features of users beside `count` more, who have those of the first ones."""
-        if self.user_features is None:
-            return None
-        rows = np.append(np.arange(self.n_users), np.arange(count) % self.n_users)
-        return self.user_features.take(rows).reset_index(drop=True)
 
     @cached_property
     def kept_private(self) -> NDArray[np.bool_]:

@@ -38,7 +38,11 @@ def generate(params: SyntheticParams) -> Ratings:
       random stream: the ratings are the same with and without friends.
     """
     rng = generator(params.seed)
-    counts = _activity(params, rng)
+    excess = params.mean_per_user - params.minimum_per_user
+    # exp(N(−sd²/2, sd)) has mean 1.
+    drawn = excess * rng.lognormal(-(_ACTIVITY_SD**2) / 2, _ACTIVITY_SD, params.n_users)
+    counts = params.minimum_per_user + np.rint(drawn).astype(np.int64)
+    counts = np.minimum(counts, params.n_items)
     user = np.repeat(np.arange(params.n_users, dtype=np.int32), counts)
     shape = rng.permutation(params.n_items) + _POPULARITY_OFFSET
     popularity = (-_POPULARITY_EXPONENT * np.log(shape))[None]
@@ -47,14 +51,6 @@ def generate(params: SyntheticParams) -> Ratings:
     scale = params.scale.to_scale()
     ratings = Ratings.build(user, item, value, params.n_users, params.n_items, scale)
     return replace(ratings, friends=_friends(params, taste)) if params.mean_friends else ratings
-
-
-def _activity(params: SyntheticParams, rng: np.random.Generator) -> NDArray[np.int64]:
-    excess = params.mean_per_user - params.minimum_per_user
-    # exp(N(−sd²/2, sd)) has mean 1.
-    drawn = excess * rng.lognormal(-(_ACTIVITY_SD**2) / 2, _ACTIVITY_SD, params.n_users)
-    counts = params.minimum_per_user + np.rint(drawn).astype(np.int64)
-    return np.minimum(counts, params.n_items)
 
 
 def _friends(params: SyntheticParams, taste: NDArray[np.float64]) -> Friends:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError, NoModelError, RunError, installing, said
+from dpaudit.core.errors import ConfigError, DpauditError, NoModelError, RunError, installing, said
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
 from dpaudit.core.plugin import STRICT, Plugin
@@ -563,14 +563,11 @@ def built(name: str, factory: Callable[..., Any], /, **arguments: Any) -> Any:
     Raises:
         ConfigError: the library refuses an argument.
     """
-    with (
-        foreign(
-            lambda said: ConfigError(
-                f"{name} refuses its settings ({said}): correct params.settings"
-            )
-        ),
-        _importing(name),
-    ):
+
+    def refused(problem: str) -> ConfigError:
+        return ConfigError(f"{name} refuses its settings ({problem}): correct params.settings")
+
+    with _calling(name, refused):
         # Copies: a library may change a table or a list that it is given.
         return factory(**deepcopy(arguments))
 
@@ -595,19 +592,20 @@ def trained(name: str) -> Iterator[None]:
         kind = NoModelError if "diverged" in said else RunError
         return kind(f"{name} failed to train ({said}): correct params.settings, or the data")
 
-    with foreign(failed), _importing(name):
+    with _calling(name, failed):
         yield
 
 
 @contextmanager
-def _importing(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(
-            f"{name} needs a module that cannot be imported ({said(error)}): install it beside "
-            "dpaudit, or choose another model"
-        ) from error
+def _calling(name: str, failed: Callable[[str], DpauditError]) -> Iterator[None]:
+    with foreign(failed):
+        try:
+            yield
+        except ImportError as error:
+            raise ConfigError(
+                f"{name} needs a module that cannot be imported ({said(error)}): install it beside "
+                "dpaudit, or choose another model"
+            ) from error
 
 
 @contextmanager

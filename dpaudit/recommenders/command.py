@@ -195,7 +195,18 @@ class Command(Trainable):
     def _called(self, files: Exchange, seed: int, name: str, words: str) -> Iterator[None]:
         """Run the command; name it, this call and its log in errors, of what it wrote too."""
         status, log = self._run(files, seed)
-        self._keep(log, f"seed-{seed}-{name}")
+        if self.keep_logs is not None:
+            logs = self.cwd / self.keep_logs
+            try:
+                logs.mkdir(parents=True, exist_ok=True)
+                path = logs / f"seed-{seed}-{name}-{secrets.token_hex(4)}.log"
+                with path.open("xb") as file:
+                    file.write(log.kept())
+            except OSError as error:
+                raise ConfigError(
+                    f"params.keep_logs = '{place(self.keep_logs)}' cannot be written "
+                    f"({error.strerror}): name another folder"
+                ) from error
         try:
             if status is None:
                 raise RunError(
@@ -226,21 +237,6 @@ class Command(Trainable):
             raise ConfigError(
                 f"{self._name} cannot be started ({problem}): correct the command, params.cwd or "
                 "params.env"
-            ) from error
-
-    def _keep(self, log: Log, name: str) -> None:
-        if self.keep_logs is None:
-            return
-        folder = self.cwd / self.keep_logs
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{name}-{secrets.token_hex(4)}.log"
-            with path.open("xb") as file:
-                file.write(log.kept())
-        except OSError as error:
-            raise ConfigError(
-                f"params.keep_logs = '{place(self.keep_logs)}' cannot be written "
-                f"({error.strerror}): name another folder"
             ) from error
 
     @property

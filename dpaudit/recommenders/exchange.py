@@ -11,7 +11,7 @@ import json
 import shutil
 import stat
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,8 +29,6 @@ from dpaudit.recommenders.checks import checked_answer
 
 # What a column holds: indices of users or items, or numbers.
 Kind = Literal["index", "number"]
-# Maps the names of a file's columns to the columns to read.
-_Choice = Callable[[Sequence[str]], Mapping[str, Kind]]
 
 # Bytes of a number that is written as text, more than any takes, and of what surrounds a table.
 _CELL, _REST = 64, 2**20
@@ -83,30 +81,51 @@ def write_table(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     pd.DataFrame(columns).to_csv(path, index=False)
 
 
-def read_table(path: Path, kinds: Mapping[str, Kind], most: int) -> NumberTable:
+def read_table(path: Path, kinds: Mapping[str, Kind] | None, most: int) -> NumberTable:
     """Read the columns that `kinds` names; others are skipped.
 
     Args:
         path: a csv or parquet file, as the suffix of its name says.
-        kinds: what each column holds.
+        kinds: what each column holds; None if all hold numbers.
         most: the number of rows that may be expected; a file that is far larger is not read.
 
     Raises:
         ConfigError: the file is parquet, and pyarrow is not installed.
-        RunError: the file is missing, cannot be read or is too large, or a column is missing or
-            holds something else.
+        RunError: the file is missing, cannot be read or is too large, or a column is missing, has
+            no name, or holds something else.
     """
+    width = _WIDEST if kinds is None else len(kinds)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise RunError(f"{path.name} is no file: write a table")
+        # Twice as many rows are read, so that the one that is too much can be named.
+        if status.st_size > _REST + 2 * most * width * _CELL:
+            raise _large(path, f"{status.st_size} bytes", most)
+        return _read_parquet(path, kinds, most) if _packed(path) else _read_csv(path, kinds)
+    except FileNotFoundError as error:
+        raise RunError(f"there is no {path.name}: write it where task.json says") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
-    def choose(names: Sequence[str]) -> Mapping[str, Kind]:
-        lost = [name for name in kinds if name not in names]
-        if lost:
-            raise RunError(
-                f"{path.name} has no column {lost[0]}, only '{quoted(', '.join(names), 100)}': "
-                f"write the columns {', '.join(kinds)}"
-            )
-        return kinds
 
-    return _read(path, choose, most, len(kinds))
+def _chosen(
+    path: Path, names: Sequence[str], kinds: Mapping[str, Kind] | None
+) -> Mapping[str, Kind]:
+    """Return what each column to read holds, of those that a file has."""
+    lost = [name for name in kinds or () if name not in names]
+    if kinds and lost:
+        raise RunError(
+            f"{path.name} has no column {lost[0]}, only '{quoted(', '.join(names), 100)}': "
+            f"write the columns {', '.join(kinds)}"
+        )
+    unnamed = any(not name or name.startswith("__index") for name in names)
+    if not kinds and (unnamed or not 0 < len(set(names)) == len(names) <= _WIDEST):
+        raise RunError(
+            f"{path.name} has {len(names)} columns, of which some have no name, or the same: "
+            "write a header with one name a factor, and no index of rows"
+        )
+    return kinds or dict.fromkeys(names, "number")
 
 
 def read_rows(path: Path, count: int) -> NDArray[np.float32]:
@@ -116,19 +135,9 @@ def read_rows(path: Path, count: int) -> NDArray[np.float32]:
 
     Raises:
         ConfigError: as in `read_table`.
-        RunError: as in `read_table`; or the number of rows is wrong, or a column has no name.
+        RunError: as in `read_table`; or the number of rows is wrong.
     """
-
-    def choose(names: Sequence[str]) -> Mapping[str, Kind]:
-        unnamed = [n for n, name in enumerate(names, 1) if not name or name.startswith("__index")]
-        if unnamed or not 0 < len(set(names)) == len(names) <= _WIDEST:
-            raise RunError(
-                f"{path.name} has {len(names)} columns, of which some have no name, or the same: "
-                "write a header with one name a factor, and no index of rows"
-            )
-        return dict.fromkeys(names, "number")
-
-    table = _read(path, choose, count, _WIDEST)
+    table = read_table(path, None, count)
     if len(table.places) != count:
         raise RunError(
             f"{path.name} has {len(table.places)} rows below its header: write one for each of the "
@@ -138,42 +147,26 @@ def read_rows(path: Path, count: int) -> NDArray[np.float32]:
         return np.column_stack(list(table.columns.values())).astype(np.float32)
 
 
-def _read(path: Path, choose: _Choice, most: int, width: int) -> NumberTable:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise RunError(f"{path.name} is no file: write a table")
-        # Twice as many rows are read, so that the one that is too much can be named.
-        if status.st_size > _REST + 2 * most * width * _CELL:
-            raise _large(path, f"{status.st_size} bytes", most)
-        return _read_parquet(path, choose, most) if _packed(path) else _read_csv(path, choose)
-    except FileNotFoundError as error:
-        raise RunError(f"there is no {path.name}: write it where task.json says") from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _read_csv(path: Path, choose: _Choice) -> NumberTable:
+def _read_csv(path: Path, asked: Mapping[str, Kind] | None) -> NumberTable:
     rows = _csv_rows(path)
     names = [name.strip() for name in next(rows, (0, [""]))[1]]
-    kinds = choose(names)
-    places = array("q")
-    columns: dict[str, Any] = {}
-    fields = []
-    for name, kind in kinds.items():
-        columns[name] = array("q" if kind == "index" else "d")
-        converter = _index if kind == "index" else _number
-        fields.append((name, names.index(name), converter, columns[name]))
+    kinds, places = _chosen(path, names, asked), array("q")
+    positions = [names.index(name) for name in kinds]
+    columns: dict[str, Any] = {
+        name: array("q" if kind == "index" else "d") for name, kind in kinds.items()
+    }
     for line, cells in rows:
         if len(cells) != len(names):
             raise _wrong(path, line, f"{len(cells)} cells, and the header has {len(names)}")
         places.append(line)
-        for name, place, converter, column in fields:
+        for at, (name, kind) in zip(positions, kinds.items(), strict=True):
+            cell = cells[at]
             try:
-                column.append(converter(cells[place]))
+                number = plain_number(cell) if kind == "index" or cell.strip() else np.nan
+                columns[name].append(int(cell) if kind == "index" else number)
             except (ValueError, OverflowError) as error:
-                wanted = "index (0, 1, 2, …)" if kinds[name] == "index" else "number"
-                problem = f"{name} = '{quoted(cells[place])}' is no {wanted}: write one"
+                wanted = "index (0, 1, 2, …)" if kind == "index" else "number"
+                problem = f"{name} = '{quoted(cell)}' is no {wanted}: write one"
                 raise _wrong(path, line, problem) from error
     return NumberTable(
         path, np.array(places), {name: np.array(values) for name, values in columns.items()}
@@ -189,21 +182,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             raise _wrong(path, error.line, f"{error}: write numbers and commas") from error
 
 
-def _number(text: str) -> float:
-    return plain_number(text) if text.strip() else np.nan
-
-
-def _index(text: str) -> int:
-    plain_number(text)
-    return int(text)
-
-
-def _read_parquet(path: Path, choose: _Choice, most: int) -> NumberTable:
+def _read_parquet(path: Path, asked: Mapping[str, Kind] | None, most: int) -> NumberTable:
     try:
         with _arrow("pyarrow.parquet").ParquetFile(path) as file:
             if file.metadata.num_rows > _REST + 2 * most:
                 raise _large(path, f"{file.metadata.num_rows} rows", most)
-            kinds = choose(file.schema_arrow.names)
+            kinds = _chosen(path, file.schema_arrow.names, asked)
             read = file.read(columns=list(kinds))
     except _arrow("pyarrow").ArrowException as error:
         raise _unreadable(path, error) from error

@@ -39,18 +39,15 @@ Model = Literal[
     "FlexMFExplicitScorer",
     "FlexMFImplicitScorer",
 ]
+# The module of each.
 _PLACES: Mapping[Model, str] = {
-    "BiasedMFScorer": "lenskit.als",
-    "ImplicitMFScorer": "lenskit.als",
-    "ItemKNNScorer": "lenskit.knn",
-    "UserKNNScorer": "lenskit.knn",
-    "EASEScorer": "lenskit.knn",
+    **dict.fromkeys(("BiasedMFScorer", "ImplicitMFScorer"), "lenskit.als"),
+    **dict.fromkeys(("ItemKNNScorer", "UserKNNScorer", "EASEScorer"), "lenskit.knn"),
     "SLIMScorer": "lenskit.knn.slim",
     "BiasScorer": "lenskit.basic",
     "FunkSVDScorer": "lenskit.funksvd",
     "BiasedSVDScorer": "lenskit.sklearn.svd",
-    "FlexMFExplicitScorer": "lenskit.flexmf",
-    "FlexMFImplicitScorer": "lenskit.flexmf",
+    **dict.fromkeys(("FlexMFExplicitScorer", "FlexMFImplicitScorer"), "lenskit.flexmf"),
 }
 _ALS = frozenset({"BiasedMFScorer", "ImplicitMFScorer"})
 _NEIGHBOURS = frozenset({"ItemKNNScorer", "UserKNNScorer"})

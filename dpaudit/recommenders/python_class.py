@@ -175,12 +175,15 @@ class _UserModel(Trainable):
     def _running(self, seed: int) -> Iterator[None]:
         """Name the class in errors of its code and of what it returns."""
         where = f"{self._name} with seed {seed}"
+
+        def failed(problem: str) -> RunError:
+            # The innermost line of the module whose lines the user knows, if there is any.
+            error, file = sys.exception(), getattr(sys.modules.get(self._module), "__file__", None)
+            line = raised_at(error, file) if error else ""
+            return RunError(f"{line}, raised {plain(problem)}: correct it, or params.settings")
+
         try:
-            with foreign(
-                lambda said: RunError(
-                    f"{_place(self._module)}, raised {plain(said)}: correct it, or params.settings"
-                )
-            ):
+            with foreign(failed):
                 yield
         except RunError as error:
             raise type(error)(f"{where}: {error}") from error.__cause__
@@ -297,13 +300,3 @@ def _shows(returned: Any, method: str, kind: str) -> Any:
             f"{kind} model"
         )
     return returned
-
-
-def _place(module: str) -> str:
-    """Say in which file and line the exception that is handled now was raised.
-
-    Args:
-        module: the module whose lines the user knows; its innermost one is named, if there is any.
-    """
-    error = sys.exception()
-    return raised_at(error, getattr(sys.modules.get(module), "__file__", None)) if error else ""

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -55,9 +54,9 @@ class _Estimates(RowModel):
     impossible: type[Exception]
 
     def rows(self, users: Indices) -> Scores:
-        items = self.seen.shape[1]
-        estimates = [self._estimate(*pair) for pair in product(users.tolist(), range(items))]
-        return np.array(estimates, np.float32).reshape(len(users), items)
+        items = np.arange(self.seen.shape[1], dtype=np.int32)
+        scores = self.scores(np.repeat(users, len(items)), np.tile(items, len(users)))
+        return scores.reshape(len(users), len(items))
 
     def scores(self, users: Indices, items: Indices) -> Scores:
         pairs = zip(users.tolist(), items.tolist(), strict=True)

@@ -29,7 +29,7 @@ from dpaudit.core.messages import place, quoted, show
 from dpaudit.core.processes import library_places
 from dpaudit.data import limits
 from dpaudit.data.ratings import Repair
-from dpaudit.data.readers.cells import Coded, Codes, RawTable, looked_up, position
+from dpaudit.data.readers.cells import Coded, Codes, RawTable, looked_up, positions
 from dpaudit.data.source_parts import Column, Layout
 
 # What a folder of a table format holds, whose files are not all of the current version.
@@ -61,7 +61,14 @@ def parquet_files(path: Path) -> list[Path]:
         DataError: the folder has no such file, lacks some, has other files or folders, or is not
             written to its end; or the path is in a table with versions.
     """
-    _check_versions(path)
+    for folder in (path, *path.absolute().parents[:_DEPTH]):
+        for inside, name in _VERSIONS.items():
+            # What is deleted is still in the files.
+            if next(folder.glob(inside), None) is not None:
+                raise DataError(
+                    f"{place(path)} is {'of ' * (folder != path)}{name}, which may hold "
+                    "deleted rows and those of earlier versions: export its current rows as Parquet"
+                )
     if not path.is_dir():
         return [path]
     every = sorted(path.iterdir())
@@ -84,28 +91,13 @@ def parquet_files(path: Path) -> list[Path]:
         raise DataError(
             f"{place(path)} is a folder without Parquet files: name the file of ratings inside it"
         )
-    for entry in files:
-        if entry not in tables:
-            raise DataError(
-                f"{place(path)} holds {show(entry.name)} beside its Parquet files: name the file "
-                "of ratings, or keep the files of one table in a folder of their own"
-            )
+    other = next((entry for entry in files if entry not in tables), None)
+    if other is not None:
+        raise DataError(
+            f"{place(path)} holds {show(other.name)} beside its Parquet files: name the file "
+            "of ratings, or keep the files of one table in a folder of their own"
+        )
     return tables
-
-
-def _check_versions(path: Path) -> None:
-    """Refuse a folder or a file of a table format; what is deleted is still in its files.
-
-    Raises:
-        DataError: names the format.
-    """
-    for folder in (path, *path.absolute().parents[:_DEPTH]):
-        for inside, name in _VERSIONS.items():
-            if next(folder.glob(inside), None) is not None:
-                raise DataError(
-                    f"{place(path)} is {'of ' * (folder != path)}{name}, which may hold "
-                    "deleted rows and those of earlier versions: export its current rows as Parquet"
-                )
 
 
 def _check_finished(folder: Path, names: set[str]) -> None:
@@ -245,7 +237,7 @@ def _parquet(path: Path, layout: Layout) -> RawTable:
             f"{place(path)}, column {show(reply['names'][0])}: the column holds lists or records: "
             "give a column of plain values"
         )
-    _check_columns(path, reply, layout)
+    positions(path, layout, reply["names"], reply["width"])
     pairs = list(zip(codes, reply["distinct"], strict=True))
     for index, distinct in pairs:
         # Every code leads to a value or is −1.
@@ -273,7 +265,7 @@ def read_matlab(path: Path, layout: Layout) -> RawTable:
             f"{place(path)} does not hold {wanted} two-dimensional numeric array: set "
             f"{layout.table}.variable to one of {choices}"
         )
-    _check_columns(path, reply, layout)
+    positions(path, layout, reply["names"], reply["width"])
     return _table(path, layout, cells)
 
 
@@ -364,11 +356,6 @@ def _parsed(output: io.BufferedReader, most: int) -> tuple[Reply, list[NDArray[A
 def _refuse(path: Path, kind: Kind, problem: str) -> NoReturn:
     name = {"matlab": "MATLAB", "parquet": "parquet"}[kind]
     raise DataError(f"{place(path)} is not a readable {name} file ({problem}): {_AGAIN[kind]}")
-
-
-def _check_columns(path: Path, reply: Reply, layout: Layout) -> None:
-    for column in layout.columns.values():
-        position(path, column, reply["names"], reply["width"], layout.table)
 
 
 def _values(codes: Codes, distinct: list[Any]) -> Coded:

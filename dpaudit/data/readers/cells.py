@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.core.rounding import plain_number
 from dpaudit.data.ratings import Repair
-from dpaudit.data.source_parts import Column
+from dpaudit.data.source_parts import Column, Layout
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -134,14 +134,14 @@ class RawTable:
             cells={what: cell[kept] for what, cell in {**self.cells, **cells}.items()},
         )
 
-    def refuse(self, faults: list[Fault]) -> NoReturn:
-        """Report the first row with a fault.
+    def refuse(self, faults: list[Fault]) -> None:
+        """Report the first row with a fault, if any has one.
 
         Raises:
-            DataError: always.
+            DataError: some row has one.
         """
-        row, what, fault = min(faults, key=lambda entry: entry[0])
-        raise DataError(f"{self.path}, {self.place(row)}, {self.label(what)}: {fault}")
+        for row, what, fault in sorted(faults, key=lambda entry: entry[0]):
+            raise DataError(f"{self.path}, {self.place(row)}, {self.label(what)}: {fault}")
 
 
 def first_of(rows: Mask) -> tuple[int, str]:
@@ -191,15 +191,18 @@ def number(value: Any) -> float:
         return np.nan
 
 
-def position(
-    path: Path, column: Column, names: Sequence[str], width: int, table: str = "data"
-) -> int:
-    """Return the position of a column in a file of `width` columns; names may be unknown.
+def positions(path: Path, layout: Layout, names: Sequence[str], width: int) -> list[int]:
+    """Return the positions of the needed columns of a file of `width` ones.
 
     Raises:
-        DataError: no column has this name or position; the message names `table`, the config table
-            that describes the file.
+        DataError: no column has one of the names or positions, or several have the name.
     """
+    return [
+        _position(path, column, names, width, layout.table) for column in layout.columns.values()
+    ]
+
+
+def _position(path: Path, column: Column, names: Sequence[str], width: int, table: str) -> int:
     if isinstance(column, int) and column < width:
         return column
     if isinstance(column, str) and column in names:

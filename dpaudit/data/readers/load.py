@@ -49,8 +49,19 @@ def load(source: DataSource) -> Ratings:
             and the remedy.
     """
     ratings = generate(source.synthetic) if source.format == "synthetic" else _read(source)
-    if source.binarize is not None:
-        ratings = _purchases(ratings, source.binarize)
+    least = source.binarize
+    if least is not None:
+        kept = ratings.value >= least
+        if not kept.any():
+            raise DataError(
+                f"data.binarize = {least:g} lies above every rating (the highest is "
+                f"{ratings.value.max():g}): lower it"
+            )
+        bought = ratings.only(kept)
+        ones = np.ones(len(bought), np.float32)
+        ones.setflags(write=False)
+        below = Repair(f"rows with a rating below {least:g}, no interactions", int((~kept).sum()))
+        ratings = bought.repaired(below, value=ones, scale=_PURCHASES)
     return ratings if source.sensitive is None else drawn(ratings, source.sensitive)
 
 
@@ -168,17 +179,18 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     scale = None if source.scale is None else source.scale.to_scale()
     if not rated:
         scale = _PURCHASES
-    elif scale is None and source.binarize is not None:
-        _check_marks(table.path, rows, source.binarize)
-        # Any scale will do, as these ratings are converted to purchases.
-        scale = Scale(float(rows.levels.min()), float(rows.levels.max()), 1.0)
     elif scale is None:
-        raise DataError(_scale_missing(table.path, rows))
+        scale = _unstated_scale(table.path, rows, source.binarize)
     rows, merged = without_repeats(table, rows, source.on_duplicate)
-    merged.append(_single(rows))
+    counts = np.bincount(rows.item)
+    single = int((counts == 1).sum())
+    # If almost all items have one interaction, they may be no items.
+    few = len(rows) < _ENOUGH or single < _ALMOST_ALL * (counts > 0).sum()
+    one = Repair("items with one interaction, as if they were lists or rows", 0 if few else single)
+    merged.append(one)
     if source.least_raters > 1:
         rows, rare = rated_by(table, rows, source.least_raters)
-        merged = [*merged, rare]
+        merged.append(rare)
     return Ratings.build(
         rows.user,
         rows.item,
@@ -222,40 +234,31 @@ def _epinions(table: RawTable) -> tuple[RawTable, list[Repair]]:
     ]
 
 
-def _single(rows: Rows) -> Repair:
-    """Count items with one interaction if almost all have one, so that they may be no items."""
-    counts = np.bincount(rows.item)
-    single = int((counts == 1).sum())
-    few = len(rows) < _ENOUGH or single < _ALMOST_ALL * (counts > 0).sum()
-    return Repair("items with one interaction, as if they were lists or rows", 0 if few else single)
-
-
-def _check_marks(path: str, rows: Rows, threshold: float) -> None:
-    """Refuse to make purchases of values that may mark "not rated".
+def _unstated_scale(path: str, rows: Rows, threshold: float | None) -> Scale:
+    """Return a scale of ratings that are converted to purchases.
 
     Raises:
-        DataError: there are some; the message names the first.
+        DataError: they are not, or some may mark "not rated"; the message says what to state.
     """
     levels, counts = occurring(rows.levels, rows.level)
     likely = likely_ratings(levels, counts)
-    marks = levels[(levels > likely[-1]) & (levels >= threshold)]
-    # Counts have many values and none below 0, and the largest is often far from the others.
-    if len(marks) and (levels[0] < 0 or len(levels) <= MOST_VALUES):
-        raise DataError(
-            f'{path}: {marks[0]:g} may mark "not rated" beside the ratings {likely[0]:g} to '
-            f"{likely[-1]:g}, and data.binarize = {threshold:g} would make it a purchase: set "
-            "scale to the range of the ratings, and outside_scale = 'drop' to leave out the others"
-        )
-
-
-def _scale_missing(path: str, rows: Rows) -> str:
-    levels, counts = occurring(rows.levels, rows.level)
-    likely = likely_ratings(levels, counts)
+    if threshold is not None:
+        above = levels[(levels > likely[-1]) & (levels >= threshold)]
+        # Counts have many values and none below 0, and the largest is often far from the others.
+        if len(above) and (levels[0] < 0 or len(levels) <= MOST_VALUES):
+            raise DataError(
+                f'{path}: {above[0]:g} may mark "not rated" beside the ratings {likely[0]:g} to '
+                f"{likely[-1]:g}, and data.binarize = {threshold:g} would make it a purchase: set "
+                "scale to the range of the ratings, and outside_scale = 'drop' to leave out the "
+                "others"
+            )
+        # Any scale will do.
+        return Scale(float(rows.levels.min()), float(rows.levels.max()), 1.0)
     extent = f"{levels[0]:.10g} to {levels[-1]:.10g}"
     begin = f"data.scale is missing and {path} holds ratings from {extent}: "
     scale = possible_scale(likely)
     if scale is None:
-        return (
+        raise DataError(
             f"{begin}set scale to the range that the raters could use, set binarize to the least "
             "rating of a purchase, or remove columns.rating to take every row as a purchase"
         )
@@ -265,24 +268,10 @@ def _scale_missing(path: str, rows: Rows) -> str:
     dropped = ""
     if marks:
         dropped = f' and outside_scale = "drop", as {" and ".join(marks)} may mark "not rated",'
-    return (
+    raise DataError(
         f"{begin}set scale = {{ {', '.join(keys)}{rounded} }}{dropped} or the range that the "
         "raters could use"
     )
-
-
-def _purchases(ratings: Ratings, threshold: float) -> Ratings:
-    kept = ratings.value >= threshold
-    if not kept.any():
-        raise DataError(
-            f"data.binarize = {threshold:g} lies above every rating (the highest is "
-            f"{ratings.value.max():g}): lower it"
-        )
-    bought = ratings.only(kept)
-    ones = np.ones(len(bought), np.float32)
-    ones.setflags(write=False)
-    below = Repair(f"rows with a rating below {threshold:g}, no interactions", int((~kept).sum()))
-    return bought.repaired(below, value=ones, scale=_PURCHASES)
 
 
 Values = NDArray[np.float64]

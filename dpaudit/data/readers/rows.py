@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,7 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
     if "rating" in table.cells:
         level, levels, outside, fault = _convert(table, source)
         faults += fault
-        scale = source.plain.scale
+        scale = source.scale
         if scale is not None and scale.round:
             steps = (levels - scale.minimum) / scale.step
             nearest = np.round(steps)
@@ -117,8 +117,7 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
     if "time" in table.cells:
         time, fault = times_of(table)
         faults += fault
-    if faults:
-        table.refuse(faults)
+    table.refuse(faults)
     nameless = drop and min(user.min(initial=0), item.min(initial=0)) < 0
     dropped = {
         "rows without a user or an item": (user < 0) | (item < 0) if nameless else None,
@@ -141,8 +140,8 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
 def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> list[Fault]:
     """Return the fault of the first row without an id, if any."""
     # If several blanks separate the columns, no row has an id.
-    padded = source.plain.delimiter == "\t" and (codes < 0).all()
-    if padded or source.plain.delimiter == " ":
+    padded = source.delimiter == "\t" and (codes < 0).all()
+    if padded or source.delimiter == " ":
         return missing(table, codes, what, blanks_repeat("data"))
     return missing(table, codes, what, _DROP, _KEEP)
 
@@ -152,7 +151,7 @@ def _convert(table: RawTable, source: DataSource) -> tuple[Codes, Values, Mask |
 
     The mask is None if no row is dropped. The level of a dropped row is NaN.
     """
-    scale, drop = source.plain.scale, source.outside_scale == "drop"
+    scale, drop = source.scale, source.outside_scale == "drop"
     column = ratings(table)
     codes, distinct, numbers = column.codes, column.distinct, column.numbers
     outside = [drop and _outside(rating, scale) for rating in numbers]
@@ -274,7 +273,19 @@ def without_repeats(
     starts = np.append(0, np.flatnonzero(new) + 1)
     counts = np.diff(starts, append=len(rows))
     if on_duplicate == "error":
-        _refuse_repeats(table, rows, order, starts[counts > 1])
+        repeated = starts[counts > 1]
+        firsts = repeated[np.argsort(order[repeated])][:3]
+        examples = "; ".join(
+            f"user {show(rows.user_ids[rows.user[row]])}, item "
+            f"{show(rows.item_ids[rows.item[row]])} at {table.place(int(row))} and "
+            f"{table.place(int(again))}"
+            for row, again in zip(order[firsts], order[firsts + 1], strict=True)
+        )
+        pairs = "pair is" if len(repeated) == 1 else "pairs are"
+        raise DataError(
+            f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({examples}): remove the "
+            "repeats or set data.on_duplicate to 'last' or 'mean'"
+        )
     kept, value = ordered.take((starts + counts - 1).astype(np.int32)), ordered.value
     same = int((value == np.repeat(kept.value, counts)).sum()) - len(kept)
     other = len(rows) - len(kept) - same
@@ -324,20 +335,6 @@ def rated_by(table: RawTable, rows: Rows, least: int) -> tuple[Rows, Repair]:
         item_ids=rows.item_ids[items],
     )
     return left, dropped
-
-
-def _refuse_repeats(table: RawTable, rows: Rows, order: Codes, repeated: NDArray[Any]) -> NoReturn:
-    firsts = repeated[np.argsort(order[repeated])][:3]
-    examples = "; ".join(
-        f"user {show(rows.user_ids[rows.user[row]])}, item {show(rows.item_ids[rows.item[row]])} "
-        f"at {table.place(int(row))} and {table.place(int(again))}"
-        for row, again in zip(order[firsts], order[firsts + 1], strict=True)
-    )
-    pairs = "pair is" if len(repeated) == 1 else "pairs are"
-    raise DataError(
-        f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({examples}): remove the "
-        "repeats or set data.on_duplicate to 'last' or 'mean'"
-    )
 
 
 def drawn(ratings: Ratings, settings: SensitiveSource) -> Ratings:

@@ -49,7 +49,16 @@ def with_friends(
     """
     number = {str(name): index for index, name in enumerate(_known(ratings.user_ids))}
     known = len(number)
-    left, right = _ends(table, number, missing_ids)
+    ends, faults = [], list[Fault]()
+    for what in ("truster", "trustee"):
+        column = unsorted_ids(table, what, markers=missing_ids == "keep")
+        if missing_ids != "drop":
+            faults += missing(table, column.codes, what)
+        # Unknown names get the numbers that follow.
+        of_name = [number.setdefault(name, len(number)) for name in column.names]
+        ends.append(np.array([*of_name, -1], np.int64)[column.codes])
+    table.refuse(faults)
+    left, right = ends
     whole = (left >= 0) & (right >= 0)
     other = whole & (left != right)
     # Encode each pair of names as one number; the names of users come first.
@@ -72,23 +81,6 @@ def with_friends(
 
 def _known(ids: NDArray[np.object_] | None) -> NDArray[np.object_]:
     return np.empty(0, object) if ids is None else ids
-
-
-def _ends(
-    table: RawTable, number: dict[str, int], missing_ids: MissingIds
-) -> tuple[Numbers, Numbers]:
-    """Return the numbers of both ends of each link, −1 for none; `number` gets unknown names."""
-    ends = []
-    faults = []
-    for what in ("truster", "trustee"):
-        column = unsorted_ids(table, what, markers=missing_ids == "keep")
-        if missing_ids != "drop":
-            faults += missing(table, column.codes, what)
-        of_name = [number.setdefault(name, len(number)) for name in column.names]
-        ends.append(np.array([*of_name, -1], np.int64)[column.codes])
-    if faults:
-        table.refuse(faults)
-    return ends[0], ends[1]
 
 
 def _none_left(table: RawTable, other: Mask, user_ids: NDArray[np.object_], file: Path) -> str:
@@ -138,8 +130,7 @@ def with_budgets(ratings: Ratings, table: RawTable, file: Path, *, markers: bool
         hint = ", or set data.budgets.header = true" if row == 0 and np.isnan(values[0]) else ""
         faults.append((row, "budget", f"{fault}: {_SHARE}{hint}"))
     faults = faults or _repeated(users, "user", "user", "budget")
-    if faults:
-        table.refuse(faults)
+    table.refuse(faults)
     rows = _rows_of(users, user_ids)
     if (rows < 0).any():
         user, count = user_ids[int(np.argmin(rows))], int((rows < 0).sum())
@@ -185,8 +176,7 @@ def with_features(
         fault = f"{what} {show(column.names[column.codes[row]])} has no interaction{more}"
         remedy = f"correct the id, or set data.{what}s.unknown = 'drop' to leave such rows out"
         faults.append((row, "id", f"{fault}: {remedy}"))
-    if faults:
-        table.refuse(faults)
+    table.refuse(faults)
     rows = _rows_of(column, ids)
     frame = pd.DataFrame(
         {name: _column(table, name)[rows] for name in table.columns if name != "id"}

@@ -18,7 +18,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data import limits
-from dpaudit.data.readers.cells import Coded, RawTable, identifier, position
+from dpaudit.data.readers.cells import Coded, RawTable, identifier, positions
 from dpaudit.data.readers.text_pieces import (
     QuoteError,
     blanks_repeat,
@@ -67,28 +67,30 @@ def read_usual(path: Path, layout: Layout) -> RawTable | None:
     from dpaudit.kernels.text_fields import split_lines
 
     columns = {what: _Values() for what in layout.columns}
-    form, header = None, int(layout.header)
+    slots, names, header = None, list[str](), int(layout.header)
+    delimiter = ord(one_byte(layout.delimiter))
     for text in _lines(path, layout):
-        form = form or (_form(path, layout, text) if text else None)
-        if not text or form is None:
+        if not text:
             return None
+        if slots is None:
+            form = _form(path, layout, text)
+            if form is None:
+                return None
+            slots, names = form
         data = np.frombuffer(text, np.uint8)
         at = np.empty((text.count(b"\n"), len(columns), 2), np.int32)
-        quoted = form.quoted and b'"' in text
-        lines = split_lines(
-            data, form.delimiter, quoted, len(form.slots), limits.TEXT, form.slots, at
-        )
-        if lines < 0:
+        quoted = layout.delimiter in _QUOTED and b'"' in text
+        if split_lines(data, delimiter, quoted, len(slots), limits.TEXT, slots, at) < 0:
             return None
         for k, column in enumerate(columns.values()):
             if not column.add(data, at[header:, k]):
                 return None
         header = 0
-    if form is None:
+    if slots is None:
         return None
     first = 1 + layout.skip + layout.header
     cells = {what: column.coded() for what, column in columns.items()}
-    return RawTable(place(path), layout.columns, "line", lambda row: row + first, cells, form.names)
+    return RawTable(place(path), layout.columns, "line", lambda row: row + first, cells, names)
 
 
 def _lines(path: Path, layout: Layout) -> Iterator[bytes | None]:
@@ -124,24 +126,12 @@ def _plain(text: bytes, delimiter: str, mark: bytes, skip: int) -> bytes | None:
     return separated(text, delimiter)
 
 
-class _Form(NamedTuple):
-    """The form of the lines.
+def _form(path: Path, layout: Layout, text: bytes) -> tuple[NDArray[np.int64], list[str]] | None:
+    """Return the form of lines by the first one; None if it is unusual or lacks a column.
 
-    Attributes:
-        delimiter: the byte between fields.
-        quoted: whether double quotes may enclose a field.
-        slots: for each field the index of its column, −1 if it is not needed.
-        names: the names of the columns, if the first line holds them.
+    The form is the index of the column of each field, −1 if it is not needed, and the names of the
+    columns, if the first line holds them.
     """
-
-    delimiter: int
-    quoted: bool
-    slots: NDArray[np.int64]
-    names: list[str]
-
-
-def _form(path: Path, layout: Layout, text: bytes) -> _Form | None:
-    """Return the form of lines by the first one; None if it is unusual or lacks a column."""
     between = one_byte(layout.delimiter)
     line, quoted = text[: text.index(b"\n")].decode(), layout.delimiter in _QUOTED
     try:
@@ -149,13 +139,13 @@ def _form(path: Path, layout: Layout, text: bytes) -> _Form | None:
         if not 1 < len(fields) <= limits.COLUMNS or not any(field.strip() for field in fields):
             return None
         names = [field.strip() for field in fields] if layout.header else []
-        positions = [position(path, of, names, len(fields)) for of in layout.columns.values()]
+        places = positions(path, layout, names, len(fields))
     except (csv.Error, DataError):
         return None
     slots = np.full(len(fields), -1, np.int64)
-    slots[positions] = range(len(positions))
-    distinct = len(set(positions)) == len(positions)
-    return _Form(ord(between), quoted, slots, names) if distinct else None
+    slots[places] = range(len(places))
+    distinct = len(set(places)) == len(places)
+    return (slots, names) if distinct else None
 
 
 class _Values:
@@ -227,8 +217,7 @@ def read_any(path: Path, layout: Layout) -> RawTable:
             )
     names = [name.strip() for name in first] if layout.header else []
     columns = [
-        (position(path, column, names, width, layout.table), array("i"), dict[str, int]())
-        for column in layout.columns.values()
+        (place_, array("i"), dict[str, int]()) for place_ in positions(path, layout, names, width)
     ]
     lines, below = array("q"), not layout.header
     for line, record in text.records():
@@ -323,8 +312,7 @@ def read_json_lines(path: Path, layout: Layout) -> RawTable:
             value = _cell(path, line, column, record.get(str(column)))
             codes[what].append(values[what].setdefault(value, len(values[what])))
         row += 1
-    for column in columns.values():
-        position(path, column, list(keys), len(keys), layout.table)
+    positions(path, layout, list(keys), len(keys))
     cells = {what: Coded(np.array(codes[what], np.int32), list(values[what])) for what in columns}
     # A row's line follows as many blank lines as stand above it.
     return RawTable(

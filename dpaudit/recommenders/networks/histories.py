@@ -151,21 +151,16 @@ class SASRec(Sequences):
         scale = math.sqrt(self.settings.dimensions)
         x = self.dropped(self.items(items) * scale + self.places.weight)
         for block in self.blocks:
-            x = x + self.dropped(self._attended(block.attention(block.before_attention(x))))
+            # Queries, keys and values of all heads `(n, L, 3 d)`.
+            mixed = block.attention(block.before_attention(x))
+            parts = mixed.unflatten(2, (3, self.settings.heads or 1, -1)).permute(2, 0, 3, 1, 4)
+            # Attention to a place itself and those before it.
+            attended = functional.scaled_dot_product_attention(
+                parts[0], parts[1], parts[2], is_causal=True
+            )
+            x = x + self.dropped(attended.transpose(1, 2).flatten(2))
             x = x + self.dropped(block.layers(block.before_layers(x)))
         return self.last(x)
-
-    def _attended(self, mixed: Tensor) -> Tensor:
-        """Return attention to a place itself and those before it `(n, L, d)`.
-
-        Args:
-            mixed: queries, keys and values of all heads `(n, L, 3 d)`.
-        """
-        parts = mixed.unflatten(2, (3, self.settings.heads or 1, -1)).permute(2, 0, 3, 1, 4)
-        attended = functional.scaled_dot_product_attention(
-            parts[0], parts[1], parts[2], is_causal=True
-        )
-        return attended.transpose(1, 2).flatten(2)
 
     def losses(self, states: Tensor, following: Tensor) -> Tensor:
         """Return logistic losses; see `Sequences.losses`."""
