@@ -219,11 +219,8 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
             return RawTable(_NAME, columns, "row", lambda row: row + 1, cells)
 
         with _to_a_program():
-            meanings = labelled(
-                _NAME,
-                [str(name) for name in names],
-                lambda used: read({"rating": used["rating"]}),
-            )
+            texts = [str(name) for name in names]
+            meanings = labelled(_NAME, texts, lambda used: read({"rating": used["rating"]}))
         kind = rated_by(meanings)
         used = ("user", "item", "time")
         columns: dict[str, Column] = {what: meanings[what] for what in used if what in meanings}

@@ -410,9 +410,7 @@ class _Cells:
 
 def is_time(cell: str) -> bool:
     """Whether a cell looks like a date, a time of day, or a recent time since 1970."""
-    if _DATE.fullmatch(cell):
-        return True
-    return time_unit(number(cell)) is not None
+    return bool(_DATE.fullmatch(cell)) or time_unit(number(cell)) is not None
 
 
 def positions_of(where: str, rows: Sequence[Sequence[str]]) -> dict[str, Column]:

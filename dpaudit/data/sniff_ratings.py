@@ -48,6 +48,9 @@ _NO_ACTS = frozenset(
 )
 
 
+_EVERY = "or remove the column to take every row as an interaction"
+
+
 class UnknownLabelError(UnknownColumnsError):
     """Several columns may say which rows are interactions."""
 
@@ -145,8 +148,7 @@ def labelled(
             if refused and len(refused) < len(column.distinct):
                 row, more = first_of(np.isin(column.codes, refused))
                 fault = f"{show(column.cell(row))} is no interaction{more}"
-                every = "or remove the column to take every row as an interaction"
-                table.refuse([(row, "rating", f"{fault}: leave such rows out, {every}")])
+                table.refuse([(row, "rating", f"{fault}: leave such rows out, {_EVERY}")])
     return meanings
 
 
@@ -185,9 +187,8 @@ def meaning_of(table: RawTable, kind: str, extent: tuple[float, float] | None) -
         if identifier(value):
             fault, remedy = f"the rating {show(value)} is not a finite number", "correct or remove"
         which = "these rows" if more else "this row"
-        every = "or remove the column to take every row as an interaction"
         sentence = doubts.punctuated(f"the rating {show(value)}", value, column.distinct)
-        sentence = sentence or f"{fault}{more}: {remedy} {which}, {every}"
+        sentence = sentence or f"{fault}{more}: {remedy} {which}, {_EVERY}"
         table.refuse([(row, "rating", sentence)])
     values, rows = occurring(np.array(column.numbers), column.codes)
     if extent is not None:

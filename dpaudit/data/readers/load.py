@@ -18,7 +18,7 @@ from dpaudit.data.ratings import Ratings, Repair, Scale
 from dpaudit.data.readers.binary import parquet_files, read_matlab, read_parquet, unread_parts
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.readers.columns import without_headers
-from dpaudit.data.readers.rows import Rows, checked_rows, drawn, rated_by, without_repeats
+from dpaudit.data.readers.rows import Rows, Values, checked_rows, drawn, rated_by, without_repeats
 from dpaudit.data.readers.side_tables import with_budgets, with_features, with_friends
 from dpaudit.data.readers.text import read_delimited, read_json_lines
 from dpaudit.data.source import DataSource
@@ -273,8 +273,6 @@ def _unstated_scale(path: str, rows: Rows, threshold: float | None) -> Scale:
         "raters could use"
     )
 
-
-Values = NDArray[np.float64]
 
 # The usual steps of scales, and the most steps of one.
 _STEPS, _MOST_STEPS = (1.0, 0.5, 0.25, 0.2, 0.1, 0.05, 0.01), 2000
