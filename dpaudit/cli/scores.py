@@ -159,8 +159,7 @@ def _table(path: Path) -> _FeatureTable:
 
 def _reader(kind: FeatureKind) -> Callable[[Any], float]:
     """Return what reads a cell of a column: a number, NaN if the cell is none of this kind."""
-    from dpaudit.data.readers.cells import is_missing, number
-    from dpaudit.data.readers.times import moment
+    from dpaudit.data.readers.cells import is_missing, moment, number
 
     codes: dict[float | str, float] = {}
 

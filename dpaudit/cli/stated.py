@@ -14,8 +14,8 @@ from dpaudit.cli.writing import echo
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.messages import show
 from dpaudit.data.readers.cells import number
+from dpaudit.data.readers.columns import UnknownColumnsError
 from dpaudit.data.sniff import Sniffed, StatedLayout, sniff
-from dpaudit.data.sniff_names import UnknownColumnsError
 from dpaudit.data.sniff_ratings import UnknownScaleError
 from dpaudit.data.source import MissingIds
 from dpaudit.data.source_parts import Columns, Encoding

@@ -61,29 +61,24 @@ class Dataset:
     terms: Terms
 
 
-def _movielens(name: str, title: str, known_hash: str, ratings: str) -> Dataset:
-    terms = Terms(
-        summary=(
-            "Free for research. Acknowledge the data set in publications. Do not redistribute it, "
-            "use it commercially or for revenue without permission, or suggest that the University "
-            "of Minnesota or GroupLens endorses you. No warranty."
-        ),
-        url=f"{_GROUPLENS}/{name}-README.txt",
-        citation=_CITATION,
-    )
-    return Dataset(name, title, f"{_GROUPLENS}/{name}.zip", known_hash, ratings, terms)
-
-
+_TERMS = (
+    "Free for research. Acknowledge the data set in publications. Do not redistribute it, use it "
+    "commercially or for revenue without permission, or suggest that the University of Minnesota "
+    "or GroupLens endorses you. No warranty."
+)
 DATASETS: Mapping[str, Dataset] = MappingProxyType(
     {
-        dataset.name: dataset
-        for dataset in (
-            _movielens(
-                "ml-100k", "MovieLens 100K", "md5:0e33842e24a9c977be4e0107933c0723", "u.data"
-            ),
-            _movielens(
-                "ml-1m", "MovieLens 1M", "md5:c4d9eecfca2ab87c1945afe126590906", "ratings.dat"
-            ),
+        name: Dataset(
+            name,
+            title,
+            f"{_GROUPLENS}/{name}.zip",
+            known_hash,
+            ratings,
+            Terms(_TERMS, f"{_GROUPLENS}/{name}-README.txt", _CITATION),
+        )
+        for name, title, known_hash, ratings in (
+            ("ml-100k", "MovieLens 100K", "md5:0e33842e24a9c977be4e0107933c0723", "u.data"),
+            ("ml-1m", "MovieLens 1M", "md5:c4d9eecfca2ab87c1945afe126590906", "ratings.dat"),
         )
     }
 )

@@ -15,8 +15,8 @@ from dpaudit.core.messages import place
 from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import FloatArray, IntArray, Profile
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.delimited import read_delimited
 from dpaudit.data.readers.load import load
+from dpaudit.data.readers.text import read_delimited
 from dpaudit.data.source import DataSource, RatingScale
 
 Mask = NDArray[np.bool_]
@@ -134,10 +134,13 @@ def _test_rows(ratings: Ratings, path: Path) -> Mask:
     )
     source = DataSource(format="movielens-100k", path=str(path), scale=scale)
     load(source)  # refuses malformed and repeated lines
-    table = read_delimited(source.file(), source.layout)
+    table = read_delimited(source.file(), source.plain.layout())
     users = _known(path, ratings.user_ids, table.cells["user"])
     items = _known(path, ratings.item_ids, table.cells["item"])
-    row = _rows(ratings, users, items)
+    pairs = ratings.user.astype(np.int64) * ratings.n_items + ratings.item
+    wanted = users * ratings.n_items + items
+    row = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+    row = np.where((users >= 0) & (items >= 0) & (pairs[row] == wanted), row, -1)
     faults = {
         "there is no rating of this user": users < 0,
         "there is no rating of this item": items < 0,
@@ -166,14 +169,6 @@ def _known(path: Path, known: NDArray[np.object_] | None, names: Iterable[str]) 
         )
     number = {name: index for index, name in enumerate(known)}
     return np.array([number.get(name.strip(), -1) for name in names], np.int64)
-
-
-def _rows(ratings: Ratings, users: Codes, items: Codes) -> Codes:
-    """Return the row of each (user, item) in the ratings `(n,)`, −1 if there is none."""
-    pairs = ratings.user.astype(np.int64) * ratings.n_items + ratings.item
-    wanted = users * ratings.n_items + items
-    row = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
-    return np.where((users >= 0) & (items >= 0) & (pairs[row] == wanted), row, -1)
 
 
 def split_users(ratings: Ratings, share: float, seed: int) -> tuple[Ratings, list[Profile]]:

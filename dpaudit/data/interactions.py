@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,31 +17,26 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Ratings, Repair, Scale
-from dpaudit.data.readers import doubts, times
-from dpaudit.data.readers.cells import Coded, Fault, RawTable, first_of
+from dpaudit.data.readers import doubts
+from dpaudit.data.readers.cells import Coded, Fault, RawTable, first_of, times_of
 from dpaudit.data.readers.columns import (
     RatingColumn,
+    UnclearError,
+    UnknownColumnsError,
     missing,
     ratings,
     users_and_items,
     without_headers,
 )
-from dpaudit.data.readers.load import load
+from dpaudit.data.readers.load import load, occurring
 from dpaudit.data.readers.rows import LARGEST
-from dpaudit.data.readers.scales import occurring
-from dpaudit.data.sniff import columns_of, source_of
-from dpaudit.data.sniff_names import UnknownColumnsError
-from dpaudit.data.sniff_ratings import UnknownScaleError, check_marks
+from dpaudit.data.sniff import rated_by, sniff
+from dpaudit.data.sniff_ratings import check_marks, labelled
 from dpaudit.data.source_parts import Column
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# The remedy in messages to a program if the range of the ratings is not clear.
-_UNMARKED = (
-    "leave these rows out, or if they are ratings, give dpaudit.data.Ratings.build(…) with their "
-    "scale"
-)
 _NAME = "the data frame"
 _MATRIX = "the sparse matrix"
 
@@ -157,7 +154,8 @@ def given_ratings(interactions: Any) -> Ratings:
         DataError: it is none of these or empty, or its columns or values cannot be used.
     """
     if isinstance(interactions, str | Path):
-        return _of_file(Path(interactions))
+        with _to_a_program():
+            return load(sniff(Path(interactions)).source)
     if isinstance(interactions, Ratings):
         ratings, name = interactions, "the data set"
     elif issparse(interactions):
@@ -175,18 +173,13 @@ def given_ratings(interactions: Any) -> Ratings:
     return ratings
 
 
-def _of_file(path: Path) -> Ratings:
-    """Return the ratings in a file; errors name what a program can do.
-
-    Raises:
-        DataError: the file cannot be read, or what it holds is not clear.
-    """
+@contextmanager
+def _to_a_program() -> Iterator[None]:
+    """Let errors name what a program can do, where the command line would take a statement."""
     try:
-        return load(source_of(path))
-    except UnknownColumnsError as error:
+        yield
+    except UnclearError as error:
         raise DataError(f"{error.fault}: {error.remedy}") from error
-    except UnknownScaleError as error:
-        raise DataError(f"{error.fault}: {_UNMARKED}") from error
 
 
 def frame_table(given: object) -> tuple[RawTable, str] | None:
@@ -202,7 +195,12 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
     """
     import narwhals as nw
 
-    with foreign(_unreadable):
+    with foreign(
+        lambda problem: DataError(
+            f"{_NAME} cannot be read ({problem}): give one with distinct names of columns and "
+            "plain values"
+        )
+    ):
         frame: Any = nw.from_native(given, pass_through=True, allow_series=True)
         if isinstance(frame, nw.Series):
             fault = f"interactions are one column ({type(given).__name__})"
@@ -215,19 +213,19 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
         if not names:
             raise DataError(f"{_NAME} holds no columns: give those of users and items")
 
-        def read(column: Column) -> RawTable:
-            series = frame.select(column).lazy().collect()[column]
-            cells = {"rating": _coded(series)}
-            return RawTable(_NAME, {"rating": column}, "row", lambda row: row + 1, cells)
+        def read(columns: Mapping[str, Column]) -> RawTable:
+            chosen = frame.select(*columns.values()).lazy().collect()
+            cells = {what: _coded(chosen[name]) for what, name in columns.items()}
+            return RawTable(_NAME, columns, "row", lambda row: row + 1, cells)
 
-        try:
-            columns, kind = columns_of(_NAME, [str(name) for name in names], read)
-        except UnknownColumnsError as error:
-            raise DataError(f"{error.fault}: {error.remedy}") from error
-        chosen = frame.select(*columns.values()).lazy().collect()
-        cells = {what: _coded(chosen[name]) for what, name in columns.items()}
-    table = RawTable(_NAME, columns, "row", lambda row: row + 1, cells)
-    return table, kind
+        with _to_a_program():
+            texts = [str(name) for name in names]
+            meanings = labelled(_NAME, texts, lambda used: read({"rating": used["rating"]}))
+        kind = rated_by(meanings)
+        used = ("user", "item", "time")
+        columns: dict[str, Column] = {what: meanings[what] for what in used if what in meanings}
+        columns |= {"rating": meanings[kind]} if kind else {}
+        return read(columns), kind
 
 
 def _of_frame(table: RawTable, kind: str) -> Ratings:
@@ -249,23 +247,22 @@ def _of_frame(table: RawTable, kind: str) -> Ratings:
     if column is not None:
         faults += _faults(column, kind)
         values = values if kind == "count" else column.values
-    if faults:
-        table.refuse(faults)
+    table.refuse(faults)
     if column is not None:
         label = f"{_NAME}, {table.label('rating')}"
-        _check_marks(label, *occurring(np.array(column.numbers), column.codes), kind)
-    time, wrong = times.of(table) if "time" in table.cells else (None, [])
+        with _to_a_program():
+            check_marks(label, *occurring(np.array(column.numbers), column.codes), kind)
+    time, wrong = times_of(table) if "time" in table.cells else (None, [])
     unused = [
         Repair(f"times, not used as in {table.place(row)} {fault}", len(values))
         for row, _, fault in wrong
     ]
     repairs = *table.repairs, *unused, *user.repairs("user"), *item.repairs("item")
     shape = len(user.names), len(item.names)
-    return replace(
-        _valued(user.codes, item.codes, values, shape, None if wrong else time),
+    return _valued(user.codes, item.codes, values, shape, None if wrong else time).repaired(
+        *repairs,
         user_ids=np.array(user.names, object),
         item_ids=np.array(item.names, object),
-        repairs=tuple(repair for repair in repairs if repair.count),
     )
 
 
@@ -291,57 +288,30 @@ def _faults(column: RatingColumn, kind: str) -> list[Fault]:
     return [(row, "rating", marks or f"{name} {fault}{more}: {remedy}")]
 
 
-def _check_marks(
-    label: str, values: NDArray[np.float64], rows: NDArray[np.int64], kind: str
-) -> None:
-    """Refuse values that may mark "not rated"; the message names what a program can do.
-
-    Raises:
-        DataError: there are some.
-    """
-    try:
-        check_marks(label, values, rows, kind)
-    except UnknownScaleError as error:
-        raise DataError(f"{error.fault}: {_UNMARKED}") from error
-
-
 def _coded(series: Any) -> Coded:
     import narwhals as nw
     import pandas as pd
 
-    if isinstance(series.dtype, nw.List | nw.Array | nw.Struct):
-        raise _nested(series.name, "lists or records")
-
-    wide = series.dtype in {nw.Int128, nw.UInt128}  # numpy has no such type
-    try:
-        codes, distinct = pd.factorize((series.cast(nw.String) if wide else series).to_numpy())
-    except TypeError as error:  # unhashable
-        raise _nested(series.name, "lists or records") from error
-    values = np.asarray(distinct).tolist()
-    if any(isinstance(value, tuple | frozenset) for value in values):
-        raise _nested(series.name, "lists or records")
-    if any(map(_nameless, values)):
-        raise _nested(series.name, "objects without a name")
-    return Coded(codes.astype(np.int32), values)
+    fault = "lists or records"
+    if not isinstance(series.dtype, nw.List | nw.Array | nw.Struct):
+        wide = series.dtype in {nw.Int128, nw.UInt128}  # numpy has no such type
+        with suppress(TypeError):  # unhashable
+            codes, distinct = pd.factorize((series.cast(nw.String) if wide else series).to_numpy())
+            values = np.asarray(distinct).tolist()
+            if not any(isinstance(value, tuple | frozenset) for value in values):
+                if not any(map(_nameless, values)):
+                    return Coded(codes.astype(np.int32), values)
+                fault = "objects without a name"
+    raise DataError(
+        f"{_NAME}, column {show(series.name)}: the column holds {fault}: give a column of plain "
+        "values"
+    )
 
 
 def _nameless(value: object) -> bool:
     """Whether the text of a Python object is only its memory address."""
     kind = type(value)
     return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
-
-
-def _nested(name: str, values: str) -> DataError:
-    return DataError(
-        f"{_NAME}, column {show(name)}: the column holds {values}: give a column of plain values"
-    )
-
-
-def _unreadable(problem: str) -> DataError:
-    return DataError(
-        f"{_NAME} cannot be read ({problem}): give one with distinct names of columns and plain "
-        "values"
-    )
 
 
 def _of_matrix(matrix: Any) -> Ratings:
@@ -351,11 +321,14 @@ def _of_matrix(matrix: Any) -> Ratings:
         )
     if matrix.dtype.kind == "c":
         raise DataError(f"{_MATRIX} holds complex numbers: give ratings")
-    if matrix.format in {"csr", "csc", "bsr"}:
-        with foreign(_damaged):
+    with foreign(
+        lambda problem: DataError(
+            f"{_MATRIX} is damaged ({problem}): make it again from its entries"
+        )
+    ):
+        if matrix.format in {"csr", "csc", "bsr"}:
             # Wrong indices or starts make scipy read other memory, or crash.
             matrix.check_format(full_check=True)
-    with foreign(_damaged):
         entries = coo_array(matrix)
     users, items = entries.coords
     values = np.asarray(entries.data, np.float64)
@@ -366,16 +339,6 @@ def _of_matrix(matrix: Any) -> Ratings:
             f"{at}: the rating {values[wrong[0]]:g} is not a finite number within single "
             "precision: correct it or leave it out"
         )
-    _check_values(values)
-    return _valued(users, items, values, entries.shape)
-
-
-def _check_values(values: NDArray[np.float64]) -> None:
-    """Refuse stored zeros that are likely no ratings, and values that may mark "not rated".
-
-    Raises:
-        DataError: there are some.
-    """
     zeros = int((values == 0).sum())
     if zeros and values.min() >= 0:
         raise DataError(
@@ -386,11 +349,9 @@ def _check_values(values: NDArray[np.float64]) -> None:
     levels, rows = np.unique(values, return_counts=True)
     # Without a value below 0 these may be counts, the largest of which is often far from the rest.
     if len(levels) and levels[0] < 0:
-        _check_marks(_MATRIX, levels, rows, "rating")
-
-
-def _damaged(problem: str) -> DataError:
-    return DataError(f"{_MATRIX} is damaged ({problem}): make it again from its entries")
+        with _to_a_program():
+            check_marks(_MATRIX, levels, rows, "rating")
+    return _valued(users, items, values, entries.shape)
 
 
 def _valued(
@@ -400,12 +361,5 @@ def _valued(
     if low == high:
         low = high = 1.0
         numbers = np.ones(len(numbers))
-    return Ratings.build(
-        users,
-        items,
-        numbers,
-        shape[0],
-        shape[1],
-        Scale(float(low), float(high), 1.0),
-        time=time,
-    )
+    scale = Scale(float(low), float(high), 1.0)
+    return Ratings.build(users, items, numbers, shape[0], shape[1], scale, time=time)

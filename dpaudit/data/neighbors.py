@@ -94,7 +94,23 @@ def apply(ratings: Ratings, change: Change) -> Ratings:
                 raise DataError(f"user {user} has no ratings to remove: choose another user")
             return ratings.only(ratings.user != user)
         case UserReplaced(user, items, values):
-            profile, old = _checked(ratings, items, values), _profile(ratings, user)
+            item, value = np.array(items, dtype=np.int64), np.array(values, dtype=np.float32)
+            if item.ndim != 1 or item.shape != value.shape or not len(item):
+                raise DataError(
+                    f"items of shape {item.shape} and values of shape {value.shape} are not "
+                    "ratings of a user: give at least one item and one value for each"
+                )
+            if item.min() < 0 or item.max() >= ratings.n_items:
+                raise DataError(
+                    f"an item lies outside 0..{ratings.n_items - 1}: choose items inside"
+                )
+            if len(np.unique(item)) < len(item):
+                raise DataError(
+                    "an item is repeated in the new ratings: keep one rating of each item"
+                )
+            _check_on_scale(value, ratings.scale)
+            order, old = np.argsort(item), _profile(ratings, user)
+            profile = Profile(item[order].astype(np.int32), value[order])
             same = np.array_equal(old.items, profile.items)
             if same and np.array_equal(old.values, profile.values):
                 raise DataError(f"user {user} has these ratings already: choose others")
@@ -150,23 +166,6 @@ def _profile(ratings: Ratings, user: int) -> Profile:
     if not 0 <= user < ratings.n_users:
         raise DataError(f"user {user} lies outside 0..{ratings.n_users - 1}: choose one inside")
     return ratings.profile(user)
-
-
-def _checked(ratings: Ratings, items: IntArray, values: FloatArray) -> Profile:
-    """Validate the new ratings of one user and sort them by item."""
-    item, value = np.array(items, dtype=np.int64), np.array(values, dtype=np.float32)
-    if item.ndim != 1 or item.shape != value.shape or not len(item):
-        raise DataError(
-            f"items of shape {item.shape} and values of shape {value.shape} are not ratings of a "
-            "user: give at least one item and one value for each"
-        )
-    if item.min() < 0 or item.max() >= ratings.n_items:
-        raise DataError(f"an item lies outside 0..{ratings.n_items - 1}: choose items inside")
-    if len(np.unique(item)) < len(item):
-        raise DataError("an item is repeated in the new ratings: keep one rating of each item")
-    _check_on_scale(value, ratings.scale)
-    order = np.argsort(item)
-    return Profile(item[order].astype(np.int32), value[order])
 
 
 def _check_on_scale(value: FloatArray, scale: Scale) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -119,6 +119,10 @@ class Repair:
     count: int
 
 
+# The columns with a value for each row.
+_ROWS = ("user", "item", "value", "sensitive", "time")
+
+
 @dataclass(frozen=True, eq=False)
 class Ratings:
     """Immutable ratings, sorted by user, then item; each (user, item) at most once.
@@ -172,7 +176,6 @@ class Ratings:
         item_ids: NDArray[np.object_] | None = None,
         sensitive: NDArray[np.bool_] | None = None,
         friends: Friends | None = None,
-        repairs: tuple[Repair, ...] = (),
         *,
         budgets: NDArray[np.float64] | None = None,
         time: NDArray[np.floating] | None = None,
@@ -197,9 +200,7 @@ class Ratings:
         times = None if time is None else np.ascontiguousarray(time[order], np.float64)
         _freeze(*columns, flags, budgets, times)
         ids = user_ids, item_ids
-        ratings = cls(
-            *columns, n_users, n_items, scale, *ids, flags, friends, budgets, repairs, times
-        )
+        ratings = cls(*columns, n_users, n_items, scale, *ids, flags, friends, budgets, (), times)
         ratings._check()
         return ratings
 
@@ -241,11 +242,28 @@ class Ratings:
 
     def only(self, kept: NDArray[np.bool_]) -> Ratings:
         """Return the kept rows; users and items, their ids and links stay the same."""
-        user, item, value = self.user[kept], self.item[kept], self.value[kept]
-        flags = None if self.sensitive is None else self.sensitive[kept]
-        time = None if self.time is None else self.time[kept]
-        _freeze(user, item, value, flags, time)
-        return replace(self, user=user, item=item, value=value, sensitive=flags, time=time)
+        return self._with_rows(lambda name, column: column[kept])
+
+    def _with_rows(
+        self, rows: Callable[[str, NDArray[Any]], NDArray[Any]], **changes: Any
+    ) -> Ratings:
+        """Return the ratings with other rows of each column that is there, by its name."""
+        named = {name: getattr(self, name) for name in _ROWS}
+        columns: dict[str, Any] = {
+            name: None if column is None else rows(name, column) for name, column in named.items()
+        }
+        _freeze(*columns.values())
+        return replace(self, **columns, **changes)
+
+    @property
+    def _last(self) -> float:
+        """The time of the last row."""
+        return 0.0 if self.time is None else self.time.max(initial=0.0)
+
+    def repaired(self, *repairs: Repair, **columns: Any) -> Ratings:
+        """Return the ratings with other columns, and those of further repairs that have cases."""
+        counted = (repair for repair in repairs if repair.count)
+        return replace(self, repairs=(*self.repairs, *counted), **columns)
 
     def with_users(self, profiles: Sequence[Profile]) -> Ratings:
         """Append users, who come last, share all that they rate and have no friends.
@@ -267,31 +285,33 @@ class Ratings:
             self.n_items,
             self.scale,
         )
-        flags, friends = self.sensitive, self.friends
-        if flags is not None:
-            flags = np.append(flags, np.zeros(len(new), np.bool_))
+        friends = self.friends
         if friends is not None:
-            friends = Friends(
-                np.append(friends.start, [len(friends)] * len(profiles)), friends.friend
-            )
-        columns: dict[str, Any] = {
-            "user": np.append(self.user, new.user + np.int32(self.n_users)),
-            "item": np.append(self.item, new.item),
-            "value": np.append(self.value, new.value),
-            "sensitive": flags,
-            "time": self.time,
+            start = np.append(friends.start, [len(friends)] * len(profiles))
+            friends = Friends(start, friends.friend)
+        added: dict[str, NDArray[Any]] = {
+            "user": new.user + np.int32(self.n_users),
+            "item": new.item,
+            "value": new.value,
+            "sensitive": new.kept_private,
+            "time": np.full(len(new), self._last),
         }
-        if self.time is not None:
-            columns["time"] = np.append(self.time, np.full(len(new), self.time.max(initial=0.0)))
-        _freeze(*columns.values())
-        return replace(
-            self,
-            **columns,
+        count, ids, features = len(profiles), self.user_ids, self.user_features
+        if ids is not None:
+            taken = set(ids)
+            names = (f"added-{number}" for number in range(len(taken) + count))
+            new_ids = [name for name in names if name not in taken][:count]
+            ids = np.append(ids, np.array(new_ids, object))
+        if features is not None:
+            rows = np.append(np.arange(self.n_users), np.arange(count) % self.n_users)
+            features = features.take(rows).reset_index(drop=True)
+        return self._with_rows(
+            lambda name, column: np.append(column, added[name]),
             n_users=self.n_users + len(profiles),
-            user_ids=self._ids_beside(len(profiles)),
+            user_ids=ids,
             friends=friends,
             budgets=None,
-            user_features=self._features_beside(len(profiles)),
+            user_features=features,
         )
 
     def with_profile(self, user: int, profile: Profile) -> Ratings:
@@ -306,44 +326,19 @@ class Ratings:
         start, end = self.by_user.start[user : user + 2]
         _, old, new = np.intersect1d(self.item[start:end], profile.items, return_indices=True)
 
-        def spliced(column: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate((column[:start], rows.astype(column.dtype), column[end:]))
+        given = {"user": user, "item": profile.items, "value": profile.values}
+        absent = given | {"sensitive": False, "time": self._last}
 
-        def kept(column: NDArray[Any] | None, absent: float) -> NDArray[Any] | None:
-            if column is None:
-                return None
-            rows = np.full(len(profile), absent, column.dtype)
-            rows[new] = column[start:end][old]
-            return spliced(column, rows)
+        def spliced(name: str, column: NDArray[Any]) -> NDArray[Any]:
+            rows = np.empty(len(profile), column.dtype)
+            rows[:] = absent[name]
+            if name not in given:
+                rows[new] = column[start:end][old]
+            return np.concatenate((column[:start], rows, column[end:]))
 
-        last = 0.0 if self.time is None else self.time.max(initial=0.0)
-        columns: dict[str, Any] = {
-            "user": spliced(self.user, np.full(len(profile), user)),
-            "item": spliced(self.item, profile.items),
-            "value": spliced(self.value, profile.values),
-            "sensitive": kept(self.sensitive, False),
-            "time": kept(self.time, last),
-        }
-        _freeze(*columns.values())
-        ratings = replace(self, **columns)
+        ratings = self._with_rows(spliced)
         ratings._check()
         return ratings
-
-    def _ids_beside(self, count: int) -> NDArray[np.object_] | None:
-        """Return the ids of users beside `count` more."""
-        if self.user_ids is None:
-            return None
-        taken = set(self.user_ids)
-        names = (f"added-{number}" for number in range(len(taken) + count))
-        new = [name for name in names if name not in taken][:count]
-        return np.append(self.user_ids, np.array(new, object))
-
-    def _features_beside(self, count: int) -> DataFrame | None:
-        """Return the features of users beside `count` more, who have those of the first ones."""
-        if self.user_features is None:
-            return None
-        rows = np.append(np.arange(self.n_users), np.arange(count) % self.n_users)
-        return self.user_features.take(rows).reset_index(drop=True)
 
     @cached_property
     def kept_private(self) -> NDArray[np.bool_]:
@@ -379,12 +374,10 @@ class Ratings:
         """SHA-256 of sizes, scale, columns, links, budgets and features, in hexadecimal."""
         head = f"{self.n_users} {self.n_items} {self.scale}".encode()
         state = hashlib.sha256(head)
-        columns: list[NDArray[Any]] = [self.user, self.item, self.value]
-        columns += [] if self.sensitive is None else [self.sensitive]
+        columns: list[NDArray[Any] | None] = [self.user, self.item, self.value, self.sensitive]
         columns += [] if self.friends is None else [self.friends.start, self.friends.friend]
-        columns += [] if self.budgets is None else [self.budgets]
-        columns += [] if self.time is None else [self.time]
-        for column in columns:
+        columns += [self.budgets, self.time]
+        for column in (column for column in columns if column is not None):
             state.update(column.astype(column.dtype.newbyteorder("<"), order="C", copy=False).data)
         state.update(self.features)
         return state.hexdigest()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +13,15 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
 from dpaudit.data.readers import doubts
-from dpaudit.data.readers.cells import Mask, RawTable, first_of, identifier
-from dpaudit.data.readers.columns import RatingColumn, ratings, yes_or_no
-from dpaudit.data.readers.load import read_columns
-from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, usual_scale
-from dpaudit.data.sniff_names import UnknownColumnsError, bare
-from dpaudit.data.source import DataSource
+from dpaudit.data.readers.cells import RawTable, first_of, identifier
+from dpaudit.data.readers.columns import (
+    UnclearError,
+    UnknownColumnsError,
+    bare,
+    meanings_of,
+    ratings,
+)
+from dpaudit.data.readers.load import MOST_VALUES, likely_ratings, occurring, usual_scale
 from dpaudit.data.source_parts import Column, RatingScale
 
 # What happened to an item, 1 in a row or 0, also as `is_click` or `click_bool`; the likeliest
@@ -46,19 +48,22 @@ _NO_ACTS = frozenset(
 )
 
 
+_EVERY = "or remove the column to take every row as an interaction"
+
+
 class UnknownLabelError(UnknownColumnsError):
     """Several columns may say which rows are interactions."""
 
     remedy = "give a data frame that has the right one alone"
 
 
-class UnknownScaleError(DataError):
-    """Some values of a column of ratings may be no ratings.
+class UnknownScaleError(UnclearError):
+    """Some values of a column of ratings may be no ratings; a guess is as in `1..10`."""
 
-    Attributes:
-        fault: what is not clear.
-        guess: the likely range of the ratings, as in `1..10`.
-    """
+    remedy = (
+        "leave these rows out, or if they are ratings, give dpaudit.data.Ratings.build(…) with "
+        "their scale"
+    )
 
     def __init__(self, label: str, likely: NDArray[np.float64], marks: str, whole: str) -> None:
         low, high = f"{likely[0]:.10g}", f"{likely[-1]:.10g}"
@@ -93,28 +98,28 @@ def act_of(name: str) -> str:
 
 
 def labelled(
-    where: str,
-    meanings: dict[str, Column],
-    names: Sequence[str],
-    read: Callable[[Column], RawTable],
+    where: str, names: Sequence[str], read: Callable[[Mapping[str, Column]], RawTable]
 ) -> dict[str, Column]:
-    """Return the meanings with the column that says by 1 which rows are interactions, if any.
+    """Return `meanings_of`, with the column that says by 1 which rows are interactions, if any.
 
     Ratings on a scale come first, and such a column before counts.
 
     Args:
         where: what has the columns, for messages.
-        meanings: the columns with a known meaning, as in `meanings_of`.
         names: the names of all columns.
-        read: returns a table with a column as `rating`.
+        read: returns a table of the users, of the items, and of a column as `rating`.
 
     Raises:
+        UnknownColumnsError: as in `meanings_of`.
         UnknownLabelError: several columns may say so.
         DataError: no column does, and one says of rows that an item is only shown, or is refused.
     """
+    meanings = meanings_of(where, names)
+    ids = {what: meanings[what] for what in ("user", "item")}
 
     def binary(column: Column) -> bool:
-        return yes_or_no(read(column))
+        numbers = ratings(read({**ids, "rating": column})).numbers
+        return bool(numbers) and {*numbers} <= {0.0, 1.0}
 
     acts = sorted(filter(act_of, names), key=lambda name: _ACTS.index(act_of(name)))
     taken = meanings.get("rating", meanings.get("value"))
@@ -129,11 +134,7 @@ def labelled(
             f"{where} has the columns {several} of 0 and 1, and each may say which rows are "
             "interactions",
             "name the right one, ",
-            {
-                "user": meanings["user"],
-                "item": meanings["item"],
-                "rating": meanings.get("rating", able[0]),
-            },
+            {**ids, "rating": meanings.get("rating", able[0])},
         )
     if taken is not None:
         return meanings
@@ -141,28 +142,21 @@ def labelled(
         return {**meanings, "value": able[0]}
     for name in names:
         if _EVENTS.fullmatch(bare(name)):
-            _check_events(read(name))
+            table = read({**ids, "rating": name})
+            column = table.coded("rating")
+            refused = [k for k, value in enumerate(column.distinct) if bare(str(value)) in _NO_ACTS]
+            if refused and len(refused) < len(column.distinct):
+                row, more = first_of(np.isin(column.codes, refused))
+                fault = f"{show(column.cell(row))} is no interaction{more}"
+                table.refuse([(row, "rating", f"{fault}: leave such rows out, {_EVERY}")])
     return meanings
 
 
-def _check_events(table: RawTable) -> None:
-    column = table.coded("rating")
-    refused = [k for k, value in enumerate(column.distinct) if bare(str(value)) in _NO_ACTS]
-    if refused and len(refused) < len(column.distinct):
-        row, more = first_of(np.isin(column.codes, refused))
-        fault = f"{show(column.cell(row))} is no interaction{more}"
-        every = "or remove the column to take every row as an interaction"
-        table.refuse([(row, "rating", f"{fault}: leave such rows out, {every}")])
-
-
-def meaning_of(
-    path: Path, source: DataSource, kind: str, extent: tuple[float, float] | None
-) -> Meaning:
-    """Read a column of ratings and guess what it means.
+def meaning_of(table: RawTable, kind: str, extent: tuple[float, float] | None) -> Meaning:
+    """Guess what a column of ratings means.
 
     Args:
-        path: the file.
-        source: its layout, with the column of the ratings.
+        table: the file, with the column as `rating`.
         kind: `rating` or `count` if its name says so, else `value`.
         extent: the lowest and the highest rating; None if they are not stated.
 
@@ -170,7 +164,6 @@ def meaning_of(
         UnknownScaleError: some values may mark "not rated".
         DataError: a rating is missing or no number, while others are; or none is in `extent`.
     """
-    table = read_columns(path, source)
     name, column = table.columns["rating"], ratings(table)
     label, where = table.label("rating"), f"{table.path}, {table.label('rating')}"
     label = f"{label[0].upper()}{label[1:]}"
@@ -188,7 +181,15 @@ def meaning_of(
         return Meaning(words=f"{label} holds no numbers, so every row is an interaction.")
     wrong = ~np.isfinite(column.values)
     if wrong.any():
-        _refuse(table, column, wrong)
+        row, more = first_of(wrong)
+        value = column.cell(row)
+        fault, remedy = "the rating is missing", "complete or remove"
+        if identifier(value):
+            fault, remedy = f"the rating {show(value)} is not a finite number", "correct or remove"
+        which = "these rows" if more else "this row"
+        sentence = doubts.punctuated(f"the rating {show(value)}", value, column.distinct)
+        sentence = sentence or f"{fault}{more}: {remedy} {which}, {_EVERY}"
+        table.refuse([(row, "rating", sentence)])
     values, rows = occurring(np.array(column.numbers), column.codes)
     if extent is not None:
         return _stated(where, values, name, extent)
@@ -291,21 +292,3 @@ def _scale(values: NDArray[np.float64], kind: str) -> RatingScale | None:
     known = len(values) <= MOST_VALUES or (low >= 0 and high == 100) or low < 0
     scale = usual_scale(values) if kind == "rating" or (kind == "value" and known) else None
     return None if scale and scale.round and kind != "rating" and low >= 0 else scale
-
-
-def _refuse(table: RawTable, column: RatingColumn, wrong: Mask) -> NoReturn:
-    """Report the first rating that is missing or no number.
-
-    Raises:
-        DataError: always.
-    """
-    row, more = first_of(wrong)
-    value = column.cell(row)
-    fault, remedy = "the rating is missing", "complete or remove"
-    if identifier(value):
-        fault, remedy = f"the rating {show(value)} is not a finite number", "correct or remove"
-    which = "these rows" if more else "this row"
-    every = "or remove the column to take every row as an interaction"
-    sentence = doubts.punctuated(f"the rating {show(value)}", value, column.distinct)
-    sentence = sentence or f"{fault}{more}: {remedy} {which}, {every}"
-    table.refuse([(row, "rating", sentence)])

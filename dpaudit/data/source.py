@@ -5,22 +5,20 @@ The models only describe the source; `dpaudit.data.load` reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
-from dpaudit.data.ratings import Scale
 from dpaudit.data.source_parts import (
-    FROZEN,
     BudgetSource,
     Column,
     Columns,
     Delimiter,
     Encoding,
     FeatureSource,
-    Layout,
+    FileSource,
     Name,
     Number,
     RatingScale,
@@ -76,6 +74,13 @@ class NamedDataSet:
 
 _TRIPLE = Columns(user=0, item=1, rating=2)
 _LAST = {"on_duplicate": "last"}
+_ARRAYS = NamedDataSet(
+    "matlab",
+    Columns(user=0, item=1, category=2, rating=3),
+    ratings="rating.mat",
+    trust="trustnetwork.mat",
+    defaults=_LAST,
+)
 NAMED: dict[Format, NamedDataSet] = {
     "movielens-100k": NamedDataSet("delimited", _TRIPLE, delimiter="\t", time=3),
     "movielens-1m": NamedDataSet("delimited", _TRIPLE, delimiter="::", time=3),
@@ -95,13 +100,7 @@ NAMED: dict[Format, NamedDataSet] = {
         trust="trust.txt",
         defaults=_LAST,
     ),
-    "ciao": NamedDataSet(
-        "matlab",
-        Columns(user=0, item=1, category=2, rating=3),
-        ratings="rating.mat",
-        trust="trustnetwork.mat",
-        defaults=_LAST | {"outside_scale": "drop"},
-    ),
+    "ciao": replace(_ARRAYS, defaults=_LAST | {"outside_scale": "drop"}),
     "ciaodvd": NamedDataSet(
         "delimited",
         Columns(user=0, item=1, category=2, rating=4),
@@ -110,13 +109,7 @@ NAMED: dict[Format, NamedDataSet] = {
         defaults=_LAST,
         time=5,
     ),
-    "epinions": NamedDataSet(
-        "matlab",
-        Columns(user=0, item=1, category=2, rating=3),
-        ratings="rating.mat",
-        trust="trustnetwork.mat",
-        defaults=_LAST,
-    ),
+    "epinions": _ARRAYS,
 }
 
 
@@ -142,7 +135,7 @@ _OPTIONS: dict[Format, set[str]] = {
 }
 
 
-class DataSource(BaseModel):
+class DataSource(FileSource):
     """One source of ratings.
 
     Attributes:
@@ -181,8 +174,6 @@ class DataSource(BaseModel):
         users: what is known of each user, for models with features.
         items: what is known of each item, for models with features.
     """
-
-    model_config = FROZEN
 
     format: Format = "synthetic"
     path: Name | None = None
@@ -308,32 +299,6 @@ class DataSource(BaseModel):
         }
         how = {"delimiter": named.delimiter, "header": named.header}
         return self.model_copy(update={**content, **how, "path": path, "trust": trust})
-
-    @property
-    def layout(self) -> Layout:
-        """The layout of the table of ratings in its file.
-
-        Raises:
-            ValueError: there is no file.
-        """
-        plain = self.plain
-        if plain.columns is None:
-            raise ValueError(f"format {self.format!r} is not a text format")
-        return Layout(
-            plain.delimiter or ",",
-            plain.header,
-            plain.columns.used,
-            encoding=plain.encoding,
-            skip=plain.skip,
-            format=plain.format,
-            variable=plain.variable,
-        )
-
-    @property
-    def rating_scale(self) -> Scale | None:
-        """The stated scale, else that of the format, else `None`."""
-        scale = self.plain.scale
-        return None if scale is None else scale.to_scale()
 
     def file(self) -> Path:
         """Return the path of the file of ratings, with `${NAME}` and a leading `~` replaced.

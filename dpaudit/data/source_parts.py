@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -57,11 +57,16 @@ Delimiter = Annotated[Name, AfterValidator(_separating)]
 Encoding = Annotated[Name, AfterValidator(_text_encoding)]
 Column = Position | Name
 
-FROZEN = ConfigDict(frozen=True, extra="forbid")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-class RatingScale(BaseModel):
+class Frozen(BaseModel):
+    """A table of the config, which does not change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RatingScale(Frozen):
     """The possible ratings of a source: `minimum, minimum + step, …, maximum`.
 
     Attributes:
@@ -70,8 +75,6 @@ class RatingScale(BaseModel):
         step: the difference of two neighbouring ratings.
         round: whether a rating between two of these is rounded to the nearer one, else refused.
     """
-
-    model_config = FROZEN
 
     minimum: Number = 1.0
     maximum: Number = 5.0
@@ -113,10 +116,8 @@ class RatingScale(BaseModel):
         return Scale(self.minimum, self.maximum, self.step)
 
 
-class _Columns(BaseModel):
+class _Columns(Frozen):
     """Columns of a table, each given by its name or its position, counted from 0."""
-
-    model_config = FROZEN
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -178,7 +179,7 @@ class BudgetColumns(_Columns):
     budget: Column = 1
 
 
-class SyntheticParams(BaseModel):
+class SyntheticParams(Frozen):
     """The parameters of generated ratings; `dpaudit.data.synthetic.generate` states the model.
 
     Attributes:
@@ -192,8 +193,6 @@ class SyntheticParams(BaseModel):
         seed: the seed of the generator.
         mean_friends: the mean number of users whom a user names as friends; 0 for no links.
     """
-
-    model_config = FROZEN
 
     n_users: Annotated[int, Field(ge=1, le=10_000_000)] = 600
     n_items: Annotated[int, Field(ge=1, le=10_000_000)] = 300
@@ -304,7 +303,24 @@ class Layout:
     variable: str | None = None
 
 
-class FeatureSource(BaseModel):
+class FileSource(Frozen):
+    """A file with a table; its fields say how it is laid out."""
+
+    @property
+    def used(self) -> dict[str, Column]:
+        """The needed columns, by their meaning."""
+        columns: _Columns = dict(self)["columns"]
+        return columns.used
+
+    def layout(self, table: str = "data") -> Layout:
+        """Return the layout of the file; `table` is the config table."""
+        names = ("delimiter", "header", "encoding", "skip", "format", "variable")
+        stated: dict[str, Any] = {"delimiter": ",", "header": False}
+        stated |= {name: value for name, value in self if name in names and value}
+        return Layout(**stated, columns=self.used, table=table)
+
+
+class FeatureSource(FileSource):
     """A file with a row for each user, or each item, and what is known of them.
 
     Attributes:
@@ -318,8 +334,6 @@ class FeatureSource(BaseModel):
             numbers, any other as text.
         unknown: what to do with a row whose id has no interaction: refuse it, or drop it.
     """
-
-    model_config = FROZEN
 
     path: Name
     format: Literal["delimited", "jsonl", "parquet"] = "delimited"
@@ -342,23 +356,12 @@ class FeatureSource(BaseModel):
         """The column of the ids and those of the features, by their meaning."""
         return {"id": self.id, **self.columns}
 
-    def layout(self, table: str) -> Layout:
-        """Return the layout of the file; `table` is the config table."""
-        return Layout(
-            self.delimiter or ",",
-            self.header,
-            self.used,
-            table,
-            self.encoding,
-            format=self.format,
-        )
-
 
 _Category = Annotated[StrictInt, Field(ge=-(10**18), le=10**18)]
 _DELIMITED, _MATLAB = {"delimiter", "header"}, {"variable"}
 
 
-class TrustSource(BaseModel):
+class TrustSource(FileSource):
     """A file of links, one per row, from a user to one whom they trust.
 
     Attributes:
@@ -370,8 +373,6 @@ class TrustSource(BaseModel):
         variable: the MATLAB variable; if absent, the only two-dimensional numeric array.
         mutual: whether every link counts in both directions.
     """
-
-    model_config = FROZEN
 
     path: Name | None = None
     format: Literal["delimited", "matlab"] = "delimited"
@@ -386,23 +387,11 @@ class TrustSource(BaseModel):
         for name in _MATLAB if self.format == "delimited" else _DELIMITED:
             if getattr(self, name):
                 raise ValueError(f"{name} does not belong to format {self.format!r}: remove it")
-        check_positions(self.columns.used, self.format, self.header)
+        check_positions(self.used, self.format, self.header)
         return self
 
-    @property
-    def layout(self) -> Layout:
-        """The layout of the file."""
-        return Layout(
-            self.delimiter or ",",
-            self.header,
-            self.columns.used,
-            "data.trust",
-            format=self.format,
-            variable=self.variable,
-        )
 
-
-class BudgetSource(BaseModel):
+class BudgetSource(FileSource):
     """A delimited file of users, one per row, with the budget of each.
 
     A budget is the share of ε that the user accepts, above 0 and at most 1. It must not depend on
@@ -415,8 +404,6 @@ class BudgetSource(BaseModel):
         columns: the columns of the user and of the budget; other columns are ignored.
     """
 
-    model_config = FROZEN
-
     path: Name
     delimiter: Delimiter | None = None
     header: bool = False
@@ -424,16 +411,11 @@ class BudgetSource(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        check_positions(self.columns.used, "delimited", self.header)
+        check_positions(self.used, "delimited", self.header)
         return self
 
-    @property
-    def layout(self) -> Layout:
-        """The layout of the file."""
-        return Layout(self.delimiter or ",", self.header, self.columns.used, "data.budgets")
 
-
-class SensitiveSource(BaseModel):
+class SensitiveSource(Frozen):
     """The ratings that their users keep private: a random share, or those of some categories.
 
     Attributes:
@@ -442,8 +424,6 @@ class SensitiveSource(BaseModel):
         matched_random: draw as many ratings as these categories have at random instead.
         seed: the seed of the draw.
     """
-
-    model_config = FROZEN
 
     share: Annotated[float, Field(ge=0, le=1)] | None = None
     categories: Annotated[tuple[Name | _Category, ...], Field(min_length=1)] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -37,32 +38,19 @@ def generate(params: SyntheticParams) -> Ratings:
       random stream: the ratings are the same with and without friends.
     """
     rng = generator(params.seed)
-    counts = _activity(params, rng)
-    user = np.repeat(np.arange(params.n_users, dtype=np.int32), counts)
-    item = _items(counts, params.n_items, rng)
-    value, taste = _values(params, user, item, rng)
-    scale = params.scale.to_scale()
-    ratings = Ratings.build(user, item, value, params.n_users, params.n_items, scale)
-    return replace(ratings, friends=_friends(params, taste)) if params.mean_friends else ratings
-
-
-def _activity(params: SyntheticParams, rng: np.random.Generator) -> NDArray[np.int64]:
     excess = params.mean_per_user - params.minimum_per_user
     # exp(N(−sd²/2, sd)) has mean 1.
     drawn = excess * rng.lognormal(-(_ACTIVITY_SD**2) / 2, _ACTIVITY_SD, params.n_users)
     counts = params.minimum_per_user + np.rint(drawn).astype(np.int64)
-    return np.minimum(counts, params.n_items)
-
-
-def _items(counts: NDArray[np.int64], n_items: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Draw the items of each user, concatenated in the order of users."""
-    log_weight = -_POPULARITY_EXPONENT * np.log(rng.permutation(n_items) + _POPULARITY_OFFSET)
-    block = max(1, _BLOCK_CELLS // n_items)
-    chosen = []
-    for start in range(0, len(counts), block):
-        sizes = counts[start : start + block]
-        chosen.append(_sample(np.broadcast_to(log_weight, (len(sizes), n_items)), sizes, rng))
-    return np.concatenate(chosen)
+    counts = np.minimum(counts, params.n_items)
+    user = np.repeat(np.arange(params.n_users, dtype=np.int32), counts)
+    shape = rng.permutation(params.n_items) + _POPULARITY_OFFSET
+    popularity = (-_POPULARITY_EXPONENT * np.log(shape))[None]
+    item = _sampled(counts, params.n_items, rng, lambda users: popularity.repeat(len(users), 0))
+    value, taste = _values(params, user, item, rng)
+    scale = params.scale.to_scale()
+    ratings = Ratings.build(user, item, value, params.n_users, params.n_items, scale)
+    return replace(ratings, friends=_friends(params, taste)) if params.mean_friends else ratings
 
 
 def _friends(params: SyntheticParams, taste: NDArray[np.float64]) -> Friends:
@@ -71,27 +59,40 @@ def _friends(params: SyntheticParams, taste: NDArray[np.float64]) -> Friends:
     rng = generator(params.seed, "friends")
     counts = np.minimum(rng.poisson(params.mean_friends, n_users), n_users - 1)
     direction = taste / np.linalg.norm(taste, axis=1, keepdims=True)
-    block = max(1, _BLOCK_CELLS // n_users)
-    chosen = []
-    for start in range(0, n_users, block):
-        here = np.arange(start, min(start + block, n_users))
+
+    def log_weight(users: NDArray[np.int64]) -> NDArray[np.float64]:
         # einsum instead of BLAS, whose last bits depend on the sizes.
-        log_weight = _LIKENESS * np.einsum("uf,vf->uv", direction[here], direction)
-        log_weight[here - start, here] = -np.inf  # no self-links
-        chosen.append(_sample(log_weight, counts[here], rng))
-    return Friends.build(np.repeat(np.arange(n_users), counts), np.concatenate(chosen), n_users)
+        likeness = _LIKENESS * np.einsum("uf,vf->uv", direction[users], direction)
+        likeness[np.arange(len(users)), users] = -np.inf  # no self-links
+        return likeness
+
+    friend = _sampled(counts, n_users, rng, log_weight)
+    return Friends.build(np.repeat(np.arange(n_users), counts), friend, n_users)
 
 
-def _sample(
-    log_weight: NDArray[np.float64], sizes: NDArray[np.int64], rng: np.random.Generator
+def _sampled(
+    sizes: NDArray[np.int64],
+    width: int,
+    rng: np.random.Generator,
+    log_weight: Callable[[NDArray[np.int64]], NDArray[np.float64]],
 ) -> NDArray[np.int32]:
-    """Draw `sizes` columns of each row without replacement by weight, concatenated by row.
+    """Draw `sizes` of `width` columns for each row without replacement, concatenated by row.
 
     The `n` largest of `log p_i + Gumbel noise` are a weighted sample without replacement.
+
+    Args:
+        sizes: how many are drawn for each row `(N,)`.
+        width: the number of columns.
+        rng: the source of noise.
+        log_weight: returns the logarithms of the weights of some rows `(n, width)`.
     """
-    keys = log_weight + rng.gumbel(size=log_weight.shape)
-    ranked = np.argsort(-keys, axis=1, kind="stable").astype(np.int32)
-    return ranked[np.arange(keys.shape[1]) < sizes[:, None]]
+    block, drawn = max(1, _BLOCK_CELLS // width), []
+    for start in range(0, len(sizes), block):
+        rows = np.arange(start, min(start + block, len(sizes)))
+        weights = log_weight(rows)
+        ranked = np.argsort(-(weights + rng.gumbel(size=weights.shape)), axis=1, kind="stable")
+        drawn.append(ranked.astype(np.int32)[np.arange(width) < sizes[rows, None]])
+    return np.concatenate(drawn)
 
 
 def _values(

@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
 
-from dpaudit.core.errors import ConfigError, NoModelError, RunError, installing, said
+from dpaudit.core.errors import ConfigError, DpauditError, NoModelError, RunError, installing, said
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
-from dpaudit.core.plugin import Plugin
+from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.registry import suggestion
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
@@ -297,19 +298,16 @@ class Recommender(Plugin, Trainable):
             before = fitted.scores(query.users, query.items) if query.before else None
         asked = time.perf_counter()
         for deletion in requests:
-            fitted = self._after(fitted, deletion, seed)
+            with trained(self.name):
+                forgotten = self.forgotten(fitted, deletion, seed)
+            if forgotten is None:
+                raise ConfigError(
+                    f"recommender.forget: {self.name} does not forget by {deletion.method!r}: set "
+                    "recommender.forget to 'retrain', or to another method"
+                )
+            fitted = forgotten
         took = Took(trained_at - start, time.perf_counter() - asked)
         return self._shown(fitted, query)._replace(before=before, took=took)
-
-    def _after(self, fitted: Fitted, deletion: Deletion, seed: int) -> Fitted:
-        with trained(self.name):
-            forgotten = self.forgotten(fitted, deletion, seed)
-        if forgotten is None:
-            raise ConfigError(
-                f"recommender.forget: {self.name} does not forget by {deletion.method!r}: set "
-                "recommender.forget to 'retrain', or to another method"
-            )
-        return forgotten
 
     def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
         """Return a trained model that has forgotten; None if it cannot by this method.
@@ -344,6 +342,41 @@ class Recommender(Plugin, Trainable):
                 fitted.recommend(query.listed, query.k),
                 published,
             )
+
+
+@parameters(frozen=True, config=STRICT)
+class Library(Recommender):
+    """An adapter to models of a library, which the user names and sets.
+
+    Attributes:
+        model: the name of the model.
+        settings: arguments of its constructor.
+    """
+
+    model: str = ""
+    settings: Settings = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The adapter's name and its model, for errors."""
+        return f"{self.name} ({self.model})"
+
+    def built(
+        self, factory: Callable[..., Any], fixed: Mapping[str, Any], *others: str, **quiet: Any
+    ) -> Any:
+        """Call the constructor with the user's settings.
+
+        Args:
+            factory: the constructor.
+            fixed: arguments that no setting changes.
+            others: what a user may set besides the names that it knows.
+            quiet: arguments that a setting may change.
+
+        Raises:
+            ConfigError: the constructor does not know a setting, or refuses one.
+        """
+        settings = usable(self.label, self.settings, factory, *others)
+        return built(self.label, factory, **{**quiet, **settings, **fixed})
 
 
 def taken_by(fit: Callable[..., Any], interactions: Interactions) -> Interactions | csr_array:
@@ -530,14 +563,11 @@ def built(name: str, factory: Callable[..., Any], /, **arguments: Any) -> Any:
     Raises:
         ConfigError: the library refuses an argument.
     """
-    with (
-        foreign(
-            lambda said: ConfigError(
-                f"{name} refuses its settings ({said}): correct params.settings"
-            )
-        ),
-        _importing(name),
-    ):
+
+    def refused(problem: str) -> ConfigError:
+        return ConfigError(f"{name} refuses its settings ({problem}): correct params.settings")
+
+    with _calling(name, refused):
         # Copies: a library may change a table or a list that it is given.
         return factory(**deepcopy(arguments))
 
@@ -562,19 +592,20 @@ def trained(name: str) -> Iterator[None]:
         kind = NoModelError if "diverged" in said else RunError
         return kind(f"{name} failed to train ({said}): correct params.settings, or the data")
 
-    with foreign(failed), _importing(name):
+    with _calling(name, failed):
         yield
 
 
 @contextmanager
-def _importing(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(
-            f"{name} needs a module that cannot be imported ({said(error)}): install it beside "
-            "dpaudit, or choose another model"
-        ) from error
+def _calling(name: str, failed: Callable[[str], DpauditError]) -> Iterator[None]:
+    with foreign(failed):
+        try:
+            yield
+        except ImportError as error:
+            raise ConfigError(
+                f"{name} needs a module that cannot be imported ({said(error)}): install it beside "
+                "dpaudit, or choose another model"
+            ) from error
 
 
 @contextmanager

@@ -32,7 +32,14 @@ def checked_answer(answer: Answer, query: Query, shape: tuple[int, int]) -> Answ
     if isinstance(listed, np.ma.MaskedArray):
         listed = np.ma.filled(listed, -1)
     lists = _array(listed, "lists", (len(query.listed), query.k), "iu")
-    _check_lists(lists, shape[1])
+    wrong = (lists < -1) | (lists >= shape[1])
+    if wrong.any():
+        raise RunError(
+            f"a list holds the item {lists[wrong][0]}: use 0 to {shape[1] - 1}, or -1 for no item"
+        )
+    ordered = np.sort(lists, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != -1)).any():
+        raise RunError("a list holds an item twice: list every item once")
     if query.factors and answer.factors is None:
         raise RunError("factors are missing: return those of the items")
     if query.before and answer.before is None:
@@ -40,7 +47,10 @@ def checked_answer(answer: Answer, query: Query, shape: tuple[int, int]) -> Answ
             "scores before the deletion are missing: return them, or remove the observer "
             "'before-and-after'"
         )
-    published = answer.factors and _factors(answer.factors, shape)
+    published = answer.factors
+    if published is not None:
+        users = None if published.users is None else _rows(published.users, "users", shape[0])
+        published = Factors(_rows(published.items, "items", shape[1]), users)
     before = None if answer.before is None else checked_scores(answer.before, len(query.users))
     return Answer(scores, lists.astype(np.int32), published, before, answer.took)
 
@@ -69,22 +79,6 @@ def checked_scores(returned: object, count: int) -> NDArray[np.float32]:
             "user or item that the model does not know"
         )
     return scores
-
-
-def _check_lists(lists: NDArray[Any], items: int) -> None:
-    wrong = (lists < -1) | (lists >= items)
-    if wrong.any():
-        raise RunError(
-            f"a list holds the item {lists[wrong][0]}: use 0 to {items - 1}, or -1 for no item"
-        )
-    ordered = np.sort(lists, axis=1)
-    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != -1)).any():
-        raise RunError("a list holds an item twice: list every item once")
-
-
-def _factors(factors: Factors, shape: tuple[int, int]) -> Factors:
-    users = None if factors.users is None else _rows(factors.users, "users", shape[0])
-    return Factors(_rows(factors.items, "items", shape[1]), users)
 
 
 def _rows(returned: object, name: str, count: int) -> NDArray[np.float32]:

@@ -139,14 +139,6 @@ class Command(Trainable):
         folder: Path | None = None,
         requests: Sequence[Deletion] = (),
     ) -> Answer:
-        self._check_asked(query)
-        once = functools.partial(self._once, interactions, seed, query, folder, requests)
-        for tried in range(1, self.retries + 1):
-            with suppress(RunError):
-                return once(tried)
-        return once(self.retries + 1)
-
-    def _check_asked(self, query: Query) -> None:
         asked = {"scores": len(query.users), "lists": len(query.listed), "factors": query.factors}
         for name, some in asked.items():
             if some and name not in self.shows:
@@ -154,6 +146,11 @@ class Command(Trainable):
                     f"{self._name} does not show {name}, which are asked: let it write them and "
                     f"add {name!r} to params.shows, or remove what asks for them"
                 )
+        once = functools.partial(self._once, interactions, seed, query, folder, requests)
+        for tried in range(1, self.retries + 1):
+            with suppress(RunError):
+                return once(tried)
+        return once(self.retries + 1)
 
     def _once(
         self,
@@ -171,7 +168,13 @@ class Command(Trainable):
             asked = replace(query, before=False)
             files = Exchange(folder, self.format, interactions.shape, asked)
             for place, request in enumerate((None, *requests)):
-                self._write(files, interactions, seed, request)
+                try:
+                    files.write(interactions, seed, request)
+                except OSError as error:
+                    raise RunError(
+                        f"{self._name} with seed {seed}: its folder cannot be written "
+                        f"({error.strerror or error}): let each call leave the folder in place"
+                    ) from error
                 given = {path.name for path in files.folder.iterdir()}
                 log = f"try-{tried}" + (f"-request-{place}" if place else "")
                 words = f", request {place} of {len(requests)}" if place else ""
@@ -188,24 +191,31 @@ class Command(Trainable):
             took=Took(seconds[0], sum(seconds[1:])) if requests else None,
         )
 
-    def _write(
-        self, files: Exchange, interactions: Interactions, seed: int, request: Deletion | None
-    ) -> None:
-        try:
-            files.write(interactions, seed, request)
-        except OSError as error:
-            raise RunError(
-                f"{self._name} with seed {seed}: its folder cannot be written "
-                f"({error.strerror or error}): let each call leave the folder in place"
-            ) from error
-
     @contextmanager
     def _called(self, files: Exchange, seed: int, name: str, words: str) -> Iterator[None]:
         """Run the command; name it, this call and its log in errors, of what it wrote too."""
         status, log = self._run(files, seed)
-        self._keep(log, f"seed-{seed}-{name}")
+        if self.keep_logs is not None:
+            logs = self.cwd / self.keep_logs
+            try:
+                logs.mkdir(parents=True, exist_ok=True)
+                path = logs / f"seed-{seed}-{name}-{secrets.token_hex(4)}.log"
+                with path.open("xb") as file:
+                    file.write(log.kept())
+            except OSError as error:
+                raise ConfigError(
+                    f"params.keep_logs = '{place(self.keep_logs)}' cannot be written "
+                    f"({error.strerror}): name another folder"
+                ) from error
         try:
-            self._check_end(status)
+            if status is None:
+                raise RunError(
+                    f"it was stopped after {self.timeout:g} seconds: set params.timeout higher"
+                )
+            if status < 0:
+                raise RunError(f"signal {-status} ended it: give it more memory, or see its log")
+            if status > 0:
+                raise RunError(f"it ended with exit code {status}: correct what its log says")
             yield
         except RunError as error:
             tail = log.tail(_LINES, _CHARACTERS)
@@ -219,41 +229,14 @@ class Command(Trainable):
         environment = {**os.environ, **self.env, **parameters}
         try:
             return run(words, self.cwd, environment, self.timeout, files.folder)
-        except OSError as error:
-            file = f": {place(Path(error.filename))}" if error.filename else ""
-            raise self._not_started(f"{error.strerror}{file}") from error
-        except ValueError as error:
-            raise self._not_started(str(error)) from error
-
-    def _not_started(self, said: str) -> ConfigError:
-        return ConfigError(
-            f"{self._name} cannot be started ({said}): correct the command, params.cwd or "
-            "params.env"
-        )
-
-    def _check_end(self, status: int | None) -> None:
-        if status is None:
-            raise RunError(
-                f"it was stopped after {self.timeout:g} seconds: set params.timeout higher"
-            )
-        if status < 0:
-            raise RunError(f"signal {-status} ended it: give it more memory, or see its log")
-        if status > 0:
-            raise RunError(f"it ended with exit code {status}: correct what its log says")
-
-    def _keep(self, log: Log, name: str) -> None:
-        if self.keep_logs is None:
-            return
-        folder = self.cwd / self.keep_logs
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{name}-{secrets.token_hex(4)}.log"
-            with path.open("xb") as file:
-                file.write(log.kept())
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            problem = str(error)
+            if isinstance(error, OSError):
+                file = f": {place(Path(error.filename))}" if error.filename else ""
+                problem = f"{error.strerror}{file}"
             raise ConfigError(
-                f"params.keep_logs = '{place(self.keep_logs)}' cannot be written "
-                f"({error.strerror}): name another folder"
+                f"{self._name} cannot be started ({problem}): correct the command, params.cwd or "
+                "params.env"
             ) from error
 
     @property
@@ -379,7 +362,13 @@ def run(
         log = Log()
         return _status(child, log, time.monotonic() + seconds), log
     finally:
-        _end(child)
+        # The command and all processes of its group.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
+        if child.stdout is not None:
+            child.stdout.close()
+        child.wait()
 
 
 def _status(child: subprocess.Popen[bytes], log: Log, end: float) -> int | None:
@@ -417,16 +406,6 @@ def _read(output: IO[bytes], log: Log) -> bool:
         return True
     log.add(piece)
     return bool(piece)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Kill the command and all processes of its group."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.kill()
-    if child.stdout is not None:
-        child.stdout.close()
-    child.wait()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import isclass, signature
 from io import StringIO
 from typing import Any, ClassVar
@@ -20,16 +20,13 @@ from dpaudit.core.registry import suggestion
 from dpaudit.recommenders.base import (
     Factors,
     Indices,
-    Recommender,
+    Library,
     RowModel,
     Scores,
-    Settings,
-    built,
     required,
     seeded,
     taken,
     trained,
-    usable,
 )
 
 _RATINGS = frozenset({"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "SVD", "UserKNN"})
@@ -52,7 +49,7 @@ class _Scored(RowModel):
 
 
 @parameters(frozen=True, config=STRICT)
-class Cornac(Recommender):
+class Cornac(Library):
     """Train a model of Cornac on one thread, as several would make its numbers vary.
 
     Usable are the models that are trained on interactions alone and whose constructor takes a seed;
@@ -66,7 +63,6 @@ class Cornac(Recommender):
     """
 
     model: str = "MF"
-    settings: Settings = field(default_factory=dict)
 
     name: ClassVar[str] = "cornac"
     title: ClassVar[str] = "Cornac: matrix factorisation, BPR, neighbours and autoencoders"
@@ -87,7 +83,15 @@ class Cornac(Recommender):
 
     def fit(self, interactions: csr_array, seed: int) -> _Scored:
         """Train; arguments and errors as in `Recommender.fit`."""
-        models = _usable(required(self.name, "cornac.models", "cornac"))
+        library = required(self.name, "cornac.models", "cornac")
+        sequential = (library.NextBasketRecommender, library.NextItemRecommender)
+        models = {
+            name: kind
+            for name, kind in vars(library).items()
+            if isclass(kind) and issubclass(kind, library.Recommender)
+            if not issubclass(kind, sequential) and name != "FM"
+            if name in _FIXED or "seed" in signature(kind).parameters
+        }
         if self.model not in models:
             raise ConfigError(
                 f"params.model = {self.model!r} is no model of cornac that interactions and a seed "
@@ -95,12 +99,17 @@ class Cornac(Recommender):
             )
         factory = models[self.model]
         quiet = taken(factory, num_threads=1, verbose=False)
-        name = f"cornac ({self.model})"
-        settings = usable(name, self.settings, factory)
-        model = built(name, factory, **{**quiet, **settings, **taken(factory, seed=seed)})
+        model = self.built(factory, taken(factory, seed=seed), **quiet)
         # Some models print even with verbose=False.
-        with trained(name), seeded(seed), redirect_stdout(StringIO()):
-            model.fit(_dataset(interactions, seed))
+        with trained(self.label), seeded(seed), redirect_stdout(StringIO()):
+            from cornac.data import Dataset
+
+            entries, (users, items) = interactions.tocoo(), interactions.shape
+            # The id of a user or item is its own index, and compiled code takes these types only.
+            numbers = (index.astype(np.int64) for index in entries.coords)
+            uses = {user: user for user in range(users)}, {item: item for item in range(items)}
+            rows = *numbers, entries.data.astype(np.float64)
+            model.fit(Dataset(users, items, *uses, rows, seed=seed))
         return _Scored(interactions, model)
 
     def factors(self, fitted: _Scored) -> Factors | None:
@@ -110,31 +119,3 @@ class Cornac(Recommender):
         model = fitted.model
         items, users = model.get_item_vectors(), model.get_user_vectors()
         return Factors(items.astype(np.float32), users.astype(np.float32))
-
-
-def _usable(models: Any) -> dict[str, Any]:
-    """Return the classes of models that are trained on interactions and a seed."""
-    sequential = (models.NextBasketRecommender, models.NextItemRecommender)
-    return {
-        name: kind
-        for name, kind in vars(models).items()
-        if isclass(kind) and issubclass(kind, models.Recommender)
-        if not issubclass(kind, sequential) and name != "FM"
-        if name in _FIXED or "seed" in signature(kind).parameters
-    }
-
-
-def _dataset(interactions: csr_array, seed: int) -> Any:
-    """Return Cornac's data set, in which the id of a user or item is its own index."""
-    from cornac.data import Dataset
-
-    entries, (users, items) = interactions.tocoo(), interactions.shape
-    return Dataset(
-        users,
-        items,
-        {user: user for user in range(users)},
-        {item: item for item in range(items)},
-        # Compiled code of models takes these types only.
-        (*(index.astype(np.int64) for index in entries.coords), entries.data.astype(np.float64)),
-        seed=seed,
-    )

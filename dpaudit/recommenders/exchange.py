@@ -11,7 +11,7 @@ import json
 import shutil
 import stat
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,8 +29,6 @@ from dpaudit.recommenders.checks import checked_answer
 
 # What a column holds: indices of users or items, or numbers.
 Kind = Literal["index", "number"]
-# Maps the names of a file's columns to the columns to read.
-_Choice = Callable[[Sequence[str]], Mapping[str, Kind]]
 
 # Bytes of a number that is written as text, more than any takes, and of what surrounds a table.
 _CELL, _REST = 64, 2**20
@@ -53,19 +51,20 @@ class NumberTable:
     places: NDArray[np.int64]
     columns: Mapping[str, NDArray[Any]]
 
-    def check(self, wrong: NDArray[np.bool_], problem: Callable[[int], str]) -> None:
+    def check(self, wrong: NDArray[np.bool_], problem: str) -> None:
         """Refuse the table if a row is wrong.
 
         Args:
             wrong: which rows are wrong `(n,)`.
-            problem: says what is wrong with a row.
+            problem: what is wrong with a row, with the names of columns in braces.
 
         Raises:
             RunError: names the first wrong row.
         """
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raise _wrong(self.path, int(self.places[row]), problem(row))
+            cells = {name: column[row] for name, column in self.columns.items()}
+            raise _wrong(self.path, int(self.places[row]), problem.format(**cells))
 
 
 def write_table(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -75,38 +74,58 @@ def write_table(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
         ConfigError: the file is parquet, and pyarrow is not installed.
     """
     if _packed(path):
-        parquet = required("command", "pyarrow.parquet", "parquet")
-        parquet.write_table(required("command", "pyarrow", "parquet").table(dict(columns)), path)
+        _arrow("pyarrow.parquet").write_table(_arrow("pyarrow").table(dict(columns)), path)
         return
     import pandas as pd
 
     pd.DataFrame(columns).to_csv(path, index=False)
 
 
-def read_table(path: Path, kinds: Mapping[str, Kind], most: int) -> NumberTable:
+def read_table(path: Path, kinds: Mapping[str, Kind] | None, most: int) -> NumberTable:
     """Read the columns that `kinds` names; others are skipped.
 
     Args:
         path: a csv or parquet file, as the suffix of its name says.
-        kinds: what each column holds.
+        kinds: what each column holds; None if all hold numbers.
         most: the number of rows that may be expected; a file that is far larger is not read.
 
     Raises:
         ConfigError: the file is parquet, and pyarrow is not installed.
-        RunError: the file is missing, cannot be read or is too large, or a column is missing or
-            holds something else.
+        RunError: the file is missing, cannot be read or is too large, or a column is missing, has
+            no name, or holds something else.
     """
+    width = _WIDEST if kinds is None else len(kinds)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise RunError(f"{path.name} is no file: write a table")
+        # Twice as many rows are read, so that the one that is too much can be named.
+        if status.st_size > _REST + 2 * most * width * _CELL:
+            raise _large(path, f"{status.st_size} bytes", most)
+        return _read_parquet(path, kinds, most) if _packed(path) else _read_csv(path, kinds)
+    except FileNotFoundError as error:
+        raise RunError(f"there is no {path.name}: write it where task.json says") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
-    def choose(names: Sequence[str]) -> Mapping[str, Kind]:
-        lost = [name for name in kinds if name not in names]
-        if lost:
-            raise RunError(
-                f"{path.name} has no column {lost[0]}, only '{quoted(', '.join(names), 100)}': "
-                f"write the columns {', '.join(kinds)}"
-            )
-        return kinds
 
-    return _read(path, choose, most, len(kinds))
+def _chosen(
+    path: Path, names: Sequence[str], kinds: Mapping[str, Kind] | None
+) -> Mapping[str, Kind]:
+    """Return what each column to read holds, of those that a file has."""
+    lost = [name for name in kinds or () if name not in names]
+    if kinds and lost:
+        raise RunError(
+            f"{path.name} has no column {lost[0]}, only '{quoted(', '.join(names), 100)}': "
+            f"write the columns {', '.join(kinds)}"
+        )
+    unnamed = any(not name or name.startswith("__index") for name in names)
+    if not kinds and (unnamed or not 0 < len(set(names)) == len(names) <= _WIDEST):
+        raise RunError(
+            f"{path.name} has {len(names)} columns, of which some have no name, or the same: "
+            "write a header with one name a factor, and no index of rows"
+        )
+    return kinds or dict.fromkeys(names, "number")
 
 
 def read_rows(path: Path, count: int) -> NDArray[np.float32]:
@@ -116,19 +135,9 @@ def read_rows(path: Path, count: int) -> NDArray[np.float32]:
 
     Raises:
         ConfigError: as in `read_table`.
-        RunError: as in `read_table`; or the number of rows is wrong, or a column has no name.
+        RunError: as in `read_table`; or the number of rows is wrong.
     """
-
-    def choose(names: Sequence[str]) -> Mapping[str, Kind]:
-        unnamed = [n for n, name in enumerate(names, 1) if not name or name.startswith("__index")]
-        if unnamed or not 0 < len(set(names)) == len(names) <= _WIDEST:
-            raise RunError(
-                f"{path.name} has {len(names)} columns, of which some have no name, or the same: "
-                "write a header with one name a factor, and no index of rows"
-            )
-        return dict.fromkeys(names, "number")
-
-    table = _read(path, choose, count, _WIDEST)
+    table = read_table(path, None, count)
     if len(table.places) != count:
         raise RunError(
             f"{path.name} has {len(table.places)} rows below its header: write one for each of the "
@@ -138,42 +147,26 @@ def read_rows(path: Path, count: int) -> NDArray[np.float32]:
         return np.column_stack(list(table.columns.values())).astype(np.float32)
 
 
-def _read(path: Path, choose: _Choice, most: int, width: int) -> NumberTable:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise RunError(f"{path.name} is no file: write a table")
-        # Twice as many rows are read, so that the one that is too much can be named.
-        if status.st_size > _REST + 2 * most * width * _CELL:
-            raise _large(path, f"{status.st_size} bytes", most)
-        return _read_parquet(path, choose, most) if _packed(path) else _read_csv(path, choose)
-    except FileNotFoundError as error:
-        raise RunError(f"there is no {path.name}: write it where task.json says") from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _read_csv(path: Path, choose: _Choice) -> NumberTable:
+def _read_csv(path: Path, asked: Mapping[str, Kind] | None) -> NumberTable:
     rows = _csv_rows(path)
     names = [name.strip() for name in next(rows, (0, [""]))[1]]
-    kinds = choose(names)
-    places = array("q")
-    columns: dict[str, Any] = {}
-    fields = []
-    for name, kind in kinds.items():
-        columns[name] = array("q" if kind == "index" else "d")
-        converter = _index if kind == "index" else _number
-        fields.append((name, names.index(name), converter, columns[name]))
+    kinds, places = _chosen(path, names, asked), array("q")
+    positions = [names.index(name) for name in kinds]
+    columns: dict[str, Any] = {
+        name: array("q" if kind == "index" else "d") for name, kind in kinds.items()
+    }
     for line, cells in rows:
         if len(cells) != len(names):
             raise _wrong(path, line, f"{len(cells)} cells, and the header has {len(names)}")
         places.append(line)
-        for name, place, converter, column in fields:
+        for at, (name, kind) in zip(positions, kinds.items(), strict=True):
+            cell = cells[at]
             try:
-                column.append(converter(cells[place]))
+                number = plain_number(cell) if kind == "index" or cell.strip() else np.nan
+                columns[name].append(int(cell) if kind == "index" else number)
             except (ValueError, OverflowError) as error:
-                wanted = "index (0, 1, 2, …)" if kinds[name] == "index" else "number"
-                problem = f"{name} = '{quoted(cells[place])}' is no {wanted}: write one"
+                wanted = "index (0, 1, 2, …)" if kind == "index" else "number"
+                problem = f"{name} = '{quoted(cell)}' is no {wanted}: write one"
                 raise _wrong(path, line, problem) from error
     return NumberTable(
         path, np.array(places), {name: np.array(values) for name, values in columns.items()}
@@ -189,25 +182,14 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             raise _wrong(path, error.line, f"{error}: write numbers and commas") from error
 
 
-def _number(text: str) -> float:
-    return plain_number(text) if text.strip() else np.nan
-
-
-def _index(text: str) -> int:
-    plain_number(text)
-    return int(text)
-
-
-def _read_parquet(path: Path, choose: _Choice, most: int) -> NumberTable:
-    arrow = required("command", "pyarrow", "parquet")
-    parquet = required("command", "pyarrow.parquet", "parquet")
+def _read_parquet(path: Path, asked: Mapping[str, Kind] | None, most: int) -> NumberTable:
     try:
-        with parquet.ParquetFile(path) as file:
+        with _arrow("pyarrow.parquet").ParquetFile(path) as file:
             if file.metadata.num_rows > _REST + 2 * most:
                 raise _large(path, f"{file.metadata.num_rows} rows", most)
-            kinds = choose(file.schema_arrow.names)
+            kinds = _chosen(path, file.schema_arrow.names, asked)
             read = file.read(columns=list(kinds))
-    except arrow.ArrowException as error:
+    except _arrow("pyarrow").ArrowException as error:
         raise _unreadable(path, error) from error
     columns = {name: _column(path, name, kind, read.column(name)) for name, kind in kinds.items()}
     return NumberTable(path, np.arange(1, read.num_rows + 1), columns)
@@ -215,7 +197,7 @@ def _read_parquet(path: Path, choose: _Choice, most: int) -> NumberTable:
 
 def _column(path: Path, name: str, kind: Kind, column: Any) -> NDArray[Any]:
     """Convert a column of a parquet file."""
-    types = required("command", "pyarrow", "parquet").types
+    types = _arrow("pyarrow").types
     if types.is_integer(column.type):
         missing = np.flatnonzero(column.is_null().to_numpy())
         if kind == "index" and len(missing):
@@ -225,6 +207,10 @@ def _column(path: Path, name: str, kind: Kind, column: Any) -> NDArray[Any]:
         raise RunError(f"{path.name}, column {name} has type {column.type}: write {wanted}")
     values: NDArray[Any] = column.to_numpy().astype(np.int64 if kind == "index" else np.float64)
     return values
+
+
+def _arrow(module: str) -> Any:
+    return required("command", module, "parquet")
 
 
 def _packed(path: Path) -> bool:
@@ -287,11 +273,21 @@ class Exchange:
         self._write_interactions("interactions", interactions)
         if request is not None:
             for name in ("scores", "lists", "item_factors", "user_factors"):
-                _remove(self._path(name))
+                path = self._path(name)
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
             users, items = request.gone.T
             write_table(self._path("forget"), {"user": users, "item": items})
             self._write_interactions("kept", request.kept)
-        known = self._write_known(interactions)
+        known: dict[str, str | None] = {}
+        for name in ("user_ids", "item_ids", "user_features", "item_features"):
+            # Row `i`, counted from 0, of each table is that of index `i`.
+            given = getattr(interactions, name)
+            known[name] = None if given is None else self._named(name)
+            if given is not None:
+                write_table(self._path(name), {"id": given} if name.endswith("_ids") else given)
         pairs = self._pairs()
         users, items = (part.astype(np.int32) for part in np.divmod(pairs, self.shape[1]))
         write_table(self._path("pairs"), {"user": users, "item": items})
@@ -316,19 +312,6 @@ class Exchange:
             self._path(name),
             {name: column for name, column in columns.items() if column is not None},
         )
-
-    def _write_known(self, interactions: Interactions) -> dict[str, str | None]:
-        """Write what is known of users and items; return the entries of the task.
-
-        Row `i`, counted from 0, of each table is that of index `i`.
-        """
-        known: dict[str, str | None] = {}
-        for name in ("user_ids", "item_ids", "user_features", "item_features"):
-            given = getattr(interactions, name)
-            known[name] = None if given is None else self._named(name)
-            if given is not None:
-                write_table(self._path(name), {"id": given} if name.endswith("_ids") else given)
-        return known
 
     def still_holds(self, interactions: Interactions) -> bool:
         """Return whether the file of interactions has these, in any order, or is gone.
@@ -382,31 +365,23 @@ class Exchange:
             self._path("scores"), {"user": "index", "item": "index", "score": "number"}, len(pairs)
         )
         user, item, score = table.columns.values()
-        self._check_indices(table, "user", 0)
-        self._check_indices(table, "item", 1)
+        self._check_indices(table)
         # NaN is not larger either.
         table.check(
             ~(np.abs(score) <= _LARGEST),
-            lambda row: (
-                f"score = {score[row]} is no finite number: leave out the pair of a user "
-                "or item that the model does not know"
-            ),
+            "score = {score} is no finite number: leave out the pair of a user or item that the "
+            "model does not know",
         )
         key = self._key(user, item)
         place = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
         table.check(
             pairs[place] != key,
-            lambda row: (
-                f"the score of user {user[row]} and item {item[row]} is not asked: write "
-                f"the pairs of {self._path('pairs').name}"
-            ),
+            "the score of user {user} and item {item} is not asked: write the pairs of "
+            + self._path("pairs").name,
         )
         table.check(
             _repeated(key),
-            lambda row: (
-                f"user {user[row]} and item {item[row]} stand there a second time: write "
-                "each pair once"
-            ),
+            "user {user} and item {item} stand there a second time: write each pair once",
         )
         scores = np.full(len(pairs), np.nan, np.float32)
         scores[place] = score
@@ -418,51 +393,36 @@ class Exchange:
             self._path("lists"), dict.fromkeys(("user", "rank", "item"), "index"), len(listed) * k
         )
         user, rank, item = table.columns.values()
-        self._check_indices(table, "user", 0)
-        self._check_indices(table, "item", 1)
+        self._check_indices(table)
         table.check(
             (rank < 1) | (rank > k),
-            lambda row: (
-                f"rank = {rank[row]}, and lists of {k} items are asked: write ranks 1, the "
-                f"best, to {k}"
-            ),
+            f"rank = {{rank}}, and lists of {k} items are asked: write ranks 1, the best, to {k}",
         )
         row_of = np.full(self.shape[0], -1)
         row_of[listed] = np.arange(len(listed))
         place = row_of[user]
         table.check(
             place < 0,
-            lambda row: (
-                f"the list of user {user[row]} is not asked: write those of "
-                f"{self._path('users').name}"
-            ),
+            "the list of user {user} is not asked: write those of " + self._path("users").name,
         )
         table.check(
             _repeated(place * k + rank - 1),
-            lambda row: (
-                f"user {user[row]} has a second item of rank {rank[row]}: give each rank one item"
-            ),
+            "user {user} has a second item of rank {rank}: give each rank one item",
         )
         table.check(
             _repeated(self._key(user, item)),
-            lambda row: (
-                f"item {item[row]} stands in the list of user {user[row]} a second time: "
-                "list every item once"
-            ),
+            "item {item} stands in the list of user {user} a second time: list every item once",
         )
         lists = np.full((len(listed), k), -1, np.int32)
         lists[place, rank - 1] = item
-        self._check_gaps(lists)
-        return lists
-
-    def _check_gaps(self, lists: Indices) -> None:
         gaps = (lists[:, :-1] == -1) & (lists[:, 1:] != -1)
         if gaps.any():
-            row, place = (int(index[0]) for index in np.nonzero(gaps))
+            row, at = (int(index[0]) for index in np.nonzero(gaps))
             raise RunError(
-                f"{self._path('lists').name}: user {self.query.listed[row]} has an item of rank "
-                f"{place + 2} and none of rank {place + 1}: count ranks from 1 without a gap"
+                f"{self._path('lists').name}: user {listed[row]} has an item of rank {at + 2} and "
+                f"none of rank {at + 1}: count ranks from 1 without a gap"
             )
+        return lists
 
     def _factors(self) -> Factors:
         items = read_rows(self._path("item_factors"), self.shape[1])
@@ -470,22 +430,14 @@ class Exchange:
         users = read_rows(path, self.shape[0]) if path.exists() else None
         return Factors(items, users)
 
-    def _check_indices(self, table: NumberTable, name: str, axis: int) -> None:
-        index, count = table.columns[name], self.shape[axis]
-        table.check(
-            (index < 0) | (index >= count),
-            lambda row: (
-                f"{name} = {index[row]} is none of 0 to {count - 1}: write the indices of "
-                f"{self._path('interactions').name}, not the library's own"
-            ),
-        )
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    def _check_indices(self, table: NumberTable) -> None:
+        for name, count in zip(("user", "item"), self.shape, strict=True):
+            index = table.columns[name]
+            table.check(
+                (index < 0) | (index >= count),
+                f"{name} = {{{name}}} is none of 0 to {count - 1}: write the indices of "
+                f"{self._path('interactions').name}, not the library's own",
+            )
 
 
 def _repeated(keys: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,16 +18,13 @@ from dpaudit.recommenders.base import (
     FactorModel,
     Fitted,
     Indices,
-    Recommender,
+    Library,
     RowModel,
     Scores,
-    Settings,
-    built,
     required,
     trained,
-    usable,
 )
-from dpaudit.recommenders.unlearning import Pair, Slopes, ascended, newton_step, products
+from dpaudit.recommenders.forgetting import Pair, Slopes, ascended, newton_step, products
 
 _FACTORS: Mapping[str, str] = {
     "als": "implicit.cpu.als:AlternatingLeastSquares",
@@ -49,7 +46,7 @@ class _Neighbours(RowModel):
 
 
 @parameters(frozen=True, config=STRICT)
-class Implicit(Recommender):
+class Implicit(Library):
     """Train a model of implicit on one thread, as several would make its numbers vary.
 
     Ratings are the confidences of alternating least squares; set `data.binarize` for purchases.
@@ -61,7 +58,6 @@ class Implicit(Recommender):
     """
 
     model: Literal["als", "bpr", "lmf", "item-item"] = "als"
-    settings: Settings = field(default_factory=dict)
 
     name: ClassVar[str] = "implicit"
     title: ClassVar[str] = "implicit: ALS, BPR, logistic factorisation and item-item similarity"
@@ -79,10 +75,8 @@ class Implicit(Recommender):
         module, _, kind = _FACTORS.get(self.model, _NEIGHBOURS).partition(":")
         factory = getattr(required(self.name, module, "implicit"), kind)
         fixed = {} if self.model == "item-item" else {"random_state": seed}
-        name = f"implicit ({self.model})"
-        settings = usable(name, self.settings, factory)
-        model = built(name, factory, **{"num_threads": 1, **settings, **fixed})
-        with trained(name):
+        model = self.built(factory, fixed, num_threads=1)
+        with trained(self.label):
             if self.model == "item-item":
                 # As CosineRecommender does, which warns of its own conversion in every training.
                 unit = required(self.name, module, "implicit").normalize(csr_matrix(interactions).T)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import new_class
 from typing import Any, ClassVar, Literal
@@ -16,10 +16,9 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import (
     Factors,
     Indices,
-    Recommender,
+    Library,
     RowModel,
     Scores,
-    Settings,
     built,
     required,
     seeded,
@@ -40,18 +39,15 @@ Model = Literal[
     "FlexMFExplicitScorer",
     "FlexMFImplicitScorer",
 ]
+# The module of each.
 _PLACES: Mapping[Model, str] = {
-    "BiasedMFScorer": "lenskit.als",
-    "ImplicitMFScorer": "lenskit.als",
-    "ItemKNNScorer": "lenskit.knn",
-    "UserKNNScorer": "lenskit.knn",
-    "EASEScorer": "lenskit.knn",
+    **dict.fromkeys(("BiasedMFScorer", "ImplicitMFScorer"), "lenskit.als"),
+    **dict.fromkeys(("ItemKNNScorer", "UserKNNScorer", "EASEScorer"), "lenskit.knn"),
     "SLIMScorer": "lenskit.knn.slim",
     "BiasScorer": "lenskit.basic",
     "FunkSVDScorer": "lenskit.funksvd",
     "BiasedSVDScorer": "lenskit.sklearn.svd",
-    "FlexMFExplicitScorer": "lenskit.flexmf",
-    "FlexMFImplicitScorer": "lenskit.flexmf",
+    **dict.fromkeys(("FlexMFExplicitScorer", "FlexMFImplicitScorer"), "lenskit.flexmf"),
 }
 _ALS = frozenset({"BiasedMFScorer", "ImplicitMFScorer"})
 _NEIGHBOURS = frozenset({"ItemKNNScorer", "UserKNNScorer"})
@@ -87,7 +83,7 @@ class _Scored(RowModel):
 
 
 @parameters(frozen=True, config=STRICT)
-class LensKit(Recommender):
+class LensKit(Library):
     """Train a scorer of LensKit 2025, which needs pandas 2.
 
     A score that is predicted from no neighbour is that of BiasScorer, as in LensKit's pipelines;
@@ -102,7 +98,6 @@ class LensKit(Recommender):
     """
 
     model: Model = "BiasedMFScorer"
-    settings: Settings = field(default_factory=dict)
 
     name: ClassVar[str] = "lenskit"
     title: ClassVar[str] = "LensKit: alternating least squares, neighbours, EASE and biases"
@@ -126,10 +121,9 @@ class LensKit(Recommender):
         """Train; arguments and errors as in `Recommender.fit`."""
         factory = getattr(required(self.name, _PLACES[self.model], "lenskit"), self.model)
         kept = {"user_embeddings": "prefer"} if self.model in _ALS else {}
-        name = f"lenskit ({self.model})"
-        settings = {**kept, **usable(name, self.settings, None)}
-        model = built(name, partial(_made, factory), **settings)
-        with trained(name), seeded(seed):
+        settings = {**kept, **usable(self.label, self.settings, None)}
+        model = built(self.label, partial(_made, factory), **settings)
+        with trained(self.label), seeded(seed):
             from lenskit.basic import BiasScorer
             from lenskit.training import TrainingOptions
 

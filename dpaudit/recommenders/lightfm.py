@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass as parameters
@@ -13,8 +12,7 @@ from dpaudit.core.messages import show
 from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import (
     FactorModel,
-    Recommender,
-    Settings,
+    Library,
     built,
     required,
     trained,
@@ -26,7 +24,7 @@ _EPOCHS = 30
 
 
 @parameters(frozen=True, config=STRICT)
-class LightFM(Recommender):
+class LightFM(Library):
     """Train LightFM without features, on one thread, as several would make its numbers vary.
 
     A rating above 0 is a purchase. A rating of 0 is a negative example for `logistic`, which draws
@@ -40,7 +38,6 @@ class LightFM(Recommender):
     """
 
     model: Literal["warp", "bpr", "logistic"] = "warp"
-    settings: Settings = field(default_factory=dict)
 
     name: ClassVar[str] = "lightfm"
     title: ClassVar[str] = "LightFM: factorisation with the WARP, BPR or logistic loss"
@@ -54,19 +51,14 @@ class LightFM(Recommender):
         factory = required(self.name, "lightfm", "lightfm").LightFM
         if (loss := self.settings.get("loss", self.model)) != self.model:
             raise ConfigError(
-                f"recommender.params.settings.loss = {show(loss)} of lightfm ({self.model}): "
+                f"recommender.params.settings.loss = {show(loss)} of {self.label}: "
                 "params.model decides the loss: set that, and remove loss"
             )
-        settings = usable(f"lightfm ({self.model})", self.settings, factory, "epochs")
+        settings = usable(self.label, self.settings, factory, "epochs")
         chosen = {**settings, "loss": self.model, "random_state": seed}
         epochs = chosen.pop("epochs", _EPOCHS)
-        model = built(f"lightfm ({self.model})", factory, **chosen)
-        with trained(f"lightfm ({self.model})"):
+        model = built(self.label, factory, **chosen)
+        with trained(self.label):
             model.fit(coo_matrix(interactions), epochs=epochs, num_threads=1)
-            return with_biases(
-                interactions,
-                model.user_embeddings,
-                model.item_embeddings,
-                model.item_biases,
-                model.user_biases,
-            )
+            factors = model.user_embeddings, model.item_embeddings
+            return with_biases(interactions, *factors, model.item_biases, model.user_biases)

@@ -103,7 +103,13 @@ class _UserModel(Trainable):
             shown = answer._replace(before=before, took=took)
             answer = checked_answer(shown, query, interactions.shape)
             if folder is not None:
-                self._save(fitted, folder)
+                if not isinstance(fitted, Saves):
+                    raise ConfigError(
+                        f"{self._name} keeps no model: remove recommender.save, or give the "
+                        "trained model a method save(path)"
+                    )
+                with saved(folder) as draft:
+                    fitted.save(str(draft / "model"))
             return answer
 
     @property
@@ -126,13 +132,24 @@ class _UserModel(Trainable):
         lists: Indices = np.empty((0, query.k), np.int32)
         if len(query.listed):
             # Not what fit got, which it may have changed.
-            lister = (
-                fitted
-                if hasattr(fitted, "recommend")
-                else _ByScores(interactions_of(ratings), fitted)
-            )
+            lister = fitted
+            if not hasattr(fitted, "recommend"):
+                lister = _ByScores(interactions_of(ratings), fitted)
             lists = lister.recommend(query.listed.copy(), query.k)
-        return Answer(scores, lists, self._factors(fitted) if query.factors else None)
+        if not query.factors:
+            return Answer(scores, lists, None)
+        if not hasattr(fitted, "factors"):
+            raise ConfigError(
+                f"{self._name} publishes no factors: remove the observer 'factors', or give the "
+                "trained model a method factors()"
+            )
+        factors = fitted.factors()
+        if not isinstance(factors, tuple) or len(factors) != 2:
+            raise RunError(
+                "factors() returned no pair: return (items, users), or (items, None) if users' "
+                "factors are not published"
+            )
+        return Answer(scores, lists, Factors(*factors))
 
     def _scores(self, fitted: Any, query: Query) -> Scores:
         if not len(query.users):
@@ -154,39 +171,19 @@ class _UserModel(Trainable):
             )
         return _shows(fitted.forget(deletion.gone.copy(), seed), "forget", "remaining")
 
-    def _save(self, fitted: Any, folder: Path) -> None:
-        if not isinstance(fitted, Saves):
-            raise ConfigError(
-                f"{self._name} keeps no model: remove recommender.save, or give the trained model "
-                "a method save(path)"
-            )
-        with saved(folder) as draft:
-            fitted.save(str(draft / "model"))
-
-    def _factors(self, fitted: Any) -> Factors:
-        if not hasattr(fitted, "factors"):
-            raise ConfigError(
-                f"{self._name} publishes no factors: remove the observer 'factors', or give the "
-                "trained model a method factors()"
-            )
-        factors = fitted.factors()
-        if not isinstance(factors, tuple) or len(factors) != 2:
-            raise RunError(
-                "factors() returned no pair: return (items, users), or (items, None) if users' "
-                "factors are not published"
-            )
-        return Factors(*factors)
-
     @contextmanager
     def _running(self, seed: int) -> Iterator[None]:
         """Name the class in errors of its code and of what it returns."""
         where = f"{self._name} with seed {seed}"
+
+        def failed(problem: str) -> RunError:
+            # The innermost line of the module whose lines the user knows, if there is any.
+            error, file = sys.exception(), getattr(sys.modules.get(self._module), "__file__", None)
+            line = raised_at(error, file) if error else ""
+            return RunError(f"{line}, raised {plain(problem)}: correct it, or params.settings")
+
         try:
-            with foreign(
-                lambda said: RunError(
-                    f"{_place(self._module)}, raised {plain(said)}: correct it, or params.settings"
-                )
-            ):
+            with foreign(failed):
                 yield
         except RunError as error:
             raise type(error)(f"{where}: {error}") from error.__cause__
@@ -303,13 +300,3 @@ def _shows(returned: Any, method: str, kind: str) -> Any:
             f"{kind} model"
         )
     return returned
-
-
-def _place(module: str) -> str:
-    """Say in which file and line the exception that is handled now was raised.
-
-    Args:
-        module: the module whose lines the user knows; its innermost one is named, if there is any.
-    """
-    error = sys.exception()
-    return raised_at(error, getattr(sys.modules.get(module), "__file__", None)) if error else ""

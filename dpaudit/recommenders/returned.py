@@ -126,11 +126,7 @@ def _named(folder: str) -> Iterator[None]:
 
 
 def _sealed(interactions: Interactions, seed: int, query: Query) -> str:
-    return json.dumps({"seed": seed, "data": _digest(interactions, query)})
-
-
-def _digest(interactions: Interactions, query: Query) -> str:
-    """Return a digest of a training's data and of what is asked of it."""
+    """Return a seal: the seed, and a digest of a training's data and of what is asked of it."""
     digest = hashlib.sha256()
     matrix, ratings = interactions.matrix, interactions.ratings
     parts = [matrix.indptr, matrix.indices, matrix.data]
@@ -139,4 +135,4 @@ def _digest(interactions: Interactions, query: Query) -> str:
     for part in parts:
         digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
     digest.update(ratings.features)
-    return digest.hexdigest()
+    return json.dumps({"seed": seed, "data": digest.hexdigest()})

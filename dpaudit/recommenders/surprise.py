@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,15 +17,12 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.recommenders.base import (
     FactorModel,
     Indices,
-    Recommender,
+    Library,
     RowModel,
     Scores,
-    Settings,
-    built,
     required,
     taken,
     trained,
-    usable,
     with_biases,
 )
 
@@ -58,9 +54,9 @@ class _Estimates(RowModel):
     impossible: type[Exception]
 
     def rows(self, users: Indices) -> Scores:
-        items = self.seen.shape[1]
-        estimates = [self._estimate(*pair) for pair in product(users.tolist(), range(items))]
-        return np.array(estimates, np.float32).reshape(len(users), items)
+        items = np.arange(self.seen.shape[1], dtype=np.int32)
+        scores = self.scores(np.repeat(users, len(items)), np.tile(items, len(users)))
+        return scores.reshape(len(users), len(items))
 
     def scores(self, users: Indices, items: Indices) -> Scores:
         pairs = zip(users.tolist(), items.tolist(), strict=True)
@@ -75,7 +71,7 @@ class _Estimates(RowModel):
 
 
 @parameters(frozen=True, config=STRICT)
-class Surprise(Recommender):
+class Surprise(Library):
     """Train a prediction algorithm of Surprise.
 
     Scores are estimates before they are clipped to the rating scale, as clipped ones tie. A pair
@@ -89,7 +85,6 @@ class Surprise(Recommender):
     """
 
     model: Model = "SVD"
-    settings: Settings = field(default_factory=dict)
 
     name: ClassVar[str] = "surprise"
     title: ClassVar[str] = "Surprise: factorisation, neighbours and Slope One for ratings"
@@ -113,11 +108,10 @@ class Surprise(Recommender):
         factory = getattr(library, self.model)
         # Without `cache_ratings`, SVDpp of version 1.1.5 leaks an array for each user.
         quiet = taken(factory, verbose=False, cache_ratings=True)
-        name = f"surprise ({self.model})"
         # Constructors of neighbours would ignore a name that they do not know.
-        settings = usable(name, self.settings, factory, "bsl_options")
-        model = built(name, factory, **{**quiet, **settings, **taken(factory, random_state=seed)})
-        with trained(name), self._dividing(), warnings.catch_warnings():
+        fixed = taken(factory, random_state=seed)
+        model = self.built(factory, fixed, "bsl_options", **quiet)
+        with trained(self.label), self._dividing(), warnings.catch_warnings():
             # Some algorithms take the mean of a user without ratings, and never use it.
             warnings.filterwarnings("ignore", category=RuntimeWarning)
             model.fit(_trainset(library, interactions, self.model))
@@ -141,7 +135,7 @@ class Surprise(Recommender):
             elif measure is not None:
                 why = f"ratings that are all the same have no {measure}: set sim_options.name "
                 remedy = "to 'msd'"
-            raise RunError(f"surprise ({self.model}) divides by zero: {why}{remedy}") from error
+            raise RunError(f"{self.label} divides by zero: {why}{remedy}") from error
 
 
 def _trainset(library: Any, interactions: csr_array, model: Model) -> Any:

@@ -25,13 +25,11 @@ from dpaudit.recommenders.base import (
     required,
     trained,
 )
+from dpaudit.recommenders.forgetting import Pair, ascended, products
 from dpaudit.recommenders.networks.settings import PRIVATE, Name, Settings, resolved
-from dpaudit.recommenders.unlearning import Pair, ascended, products
 
 # Epochs of a training that goes on to forget.
 _MORE = 3
-# The parameters of which models read some.
-_SETTINGS = [field.name for field in fields(Settings)]
 
 
 @parameters(frozen=True, config=STRICT)
@@ -143,7 +141,7 @@ class Torch(Recommender):
         Raises:
             ValueError: a parameter is given that it does not read.
         """
-        given = {name: getattr(self, name) for name in _SETTINGS}
+        given = {field.name: getattr(self, field.name) for field in fields(Settings)}
         return resolved(self.model, given)
 
     @property
@@ -171,15 +169,25 @@ class Torch(Recommender):
 
     def fit(self, interactions: Interactions, seed: int) -> RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
-        if self.noise_multiplier:
-            return self._fit_private(interactions, seed)
         torch = required(self.name, "torch", "torch")
+        if self.noise_multiplier:
+            opacus = required(self.name, "opacus", "torch").__version__
+            # Older ones take the gradient's norm of a layer with biases for another number.
+            if tuple(int(part) for part in opacus.split(".")[:3]) < (1, 5, 4):
+                raise ConfigError(
+                    f"opacus {opacus} clips gradients wrongly, so no guarantee holds: "
+                    f"{installing('torch')}"
+                )
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ConfigError("params.device = 'cuda': PyTorch finds no GPU: use device = 'cpu'")
-        from dpaudit.recommenders.networks.training import trained_model
+        from dpaudit.recommenders.networks.training import private_model, trained_model
 
+        what = self.model, self.settings, interactions, seed
         with trained(f"torch ({self.model})"):
-            return trained_model(self.model, self.settings, interactions, seed, self.device)
+            if not self.noise_multiplier:
+                return trained_model(*what, self.device)
+            norm = self.max_grad_norm or 1.0
+            return private_model(*what, self.steps, self.noise_multiplier, norm)
 
     def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
         """Return a trained model that has forgotten; see `Recommender.forgotten`.
@@ -195,23 +203,6 @@ class Torch(Recommender):
         if deletion.method == "ascent" and self.model == "mf":
             return _ascended(fitted, deletion)
         return super().forgotten(fitted, deletion, seed)
-
-    def _fit_private(self, interactions: Interactions, seed: int) -> RowModel:
-        """Train by DP-SGD."""
-        required(self.name, "torch", "torch")
-        _check_opacus(required(self.name, "opacus", "torch").__version__)
-        from dpaudit.recommenders.networks.training import private_model
-
-        with trained(f"torch ({self.model})"):
-            return private_model(
-                self.model,
-                self.settings,
-                interactions,
-                seed,
-                self.steps,
-                self.noise_multiplier,
-                self.max_grad_norm or 1.0,
-            )
 
 
 def _ascended(fitted: FactorModel, deletion: Deletion) -> FactorModel:
@@ -234,12 +225,3 @@ def _ascended(fitted: FactorModel, deletion: Deletion) -> FactorModel:
         users=after.users.astype(np.float32),
         items=after.items.astype(np.float32),
     )
-
-
-def _check_opacus(version: str) -> None:
-    """Refuse versions that take the gradient's norm of a layer with biases for another number."""
-    if tuple(int(part) for part in version.split(".")[:3]) < (1, 5, 4):
-        raise ConfigError(
-            f"opacus {version} clips gradients wrongly, so no guarantee holds: "
-            f"{installing('torch')}"
-        )

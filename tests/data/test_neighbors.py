@@ -111,8 +111,7 @@ def test_each_change_keeps_settings_and_friends(
         Scale(),
         sensitive=np.array([False, True, True]),
         friends=friends,
-        repairs=(Repair("x", 1),),
-    )
+    ).repaired(Repair("x", 1))
     changed = apply(ratings, change)
     kept = changed.kept_private
     rows = zip(changed.user[kept].tolist(), changed.item[kept].tolist(), strict=True)

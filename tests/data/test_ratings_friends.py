@@ -24,8 +24,7 @@ def ratings(friends: Friends | None = None, sensitive: list[bool] | None = None)
         Scale(),
         sensitive=None if sensitive is None else np.array(sensitive),
         friends=friends,
-        repairs=(Repair("x", 2),),
-    )
+    ).repaired(Repair("x", 2))
 
 
 @settings(deadline=None, max_examples=50, derandomize=True)

@@ -11,7 +11,7 @@ import pytest
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
-from dpaudit.data.sniff import sniff, source_of
+from dpaudit.data.sniff import sniff
 from dpaudit.data.source import Columns, DataSource
 
 ROWS = [(1, 10, 4.0), (1, 11, 3.0), (2, 10, 5.0), (3, 12, 1.0), (3, 11, 2.0)]
@@ -90,13 +90,13 @@ def test_a_guessed_file_is_read_in_full(
     ids=["bom", "crlf", "cr", "gzip", "blank lines", "sep", "sep and bom", "sep and no header"],
 )
 def test_encodings_and_line_ends_change_nothing(tmp_path: Path, packed: bytes) -> None:
-    assert len(load(source_of(write(tmp_path, packed)))) == 5
+    assert len(load(sniff(write(tmp_path, packed)).source)) == 5
 
 
 def test_ids_of_words_without_a_header_are_no_header(tmp_path: Path) -> None:
     path = write(tmp_path, "ann,emma\nann,ulysses\nbob,emma\n")
-    assert not source_of(path).header
-    assert len(load(source_of(path))) == 3
+    assert not sniff(path).source.header
+    assert len(load(sniff(path).source)) == 3
 
 
 def values(folder: Path, name: str, ratings: Sequence[object]) -> Path:
@@ -119,7 +119,7 @@ def values(folder: Path, name: str, ratings: Sequence[object]) -> Path:
 def test_a_scale_has_the_ends_and_the_step_of_the_ratings(
     tmp_path: Path, name: str, ratings: list[float], scale: tuple[float, float, float]
 ) -> None:
-    source = source_of(values(tmp_path, name, ratings))
+    source = sniff(values(tmp_path, name, ratings)).source
     assert source.scale is not None
     assert (source.scale.minimum, source.scale.maximum, source.scale.step) == scale
     assert load(source).scale.width == scale[1] - scale[0]
@@ -209,7 +209,7 @@ def test_the_unit_of_times_is_said(tmp_path: Path) -> None:
 def test_parquet_is_read_by_its_names(tmp_path: Path) -> None:
     path = tmp_path / "data.bin"
     pd.DataFrame(ROWS, columns=["user_id", "item_id", "rating"]).to_parquet(path)
-    assert len(load(source_of(path))) == 5
+    assert len(load(sniff(path).source)) == 5
 
 
 @pytest.mark.cases("blank", ["", " ", "NaN", "n/a"])
@@ -272,15 +272,15 @@ def test_what_cannot_be_guessed_is_one_sentence(
     tmp_path: Path, text: str | bytes, said: str
 ) -> None:
     with pytest.raises(DataError, match=said) as caught:
-        load(source_of(write(tmp_path, text)))
+        load(sniff(write(tmp_path, text)).source)
     assert "\n" not in str(caught.value)
 
 
 def test_a_path_that_is_no_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.csv does not exist"):
-        source_of(tmp_path / "none.csv")
+        sniff(tmp_path / "none.csv")
     with pytest.raises(DataError, match="folder without Parquet files"):
-        source_of(tmp_path)
+        sniff(tmp_path)
 
 
 def test_the_ends_of_a_range_are_two_numbers(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_default_is_synthetic() -> None:
 def test_is_frozen() -> None:
     source = DataSource()
     with pytest.raises(ValidationError, match="frozen"):
-        source.path = "x"
+        source.path = "x"  # type: ignore[misc]
 
 
 @pytest.mark.cases(
@@ -310,13 +310,19 @@ def test_unset_variable_names_the_remedy(monkeypatch: pytest.MonkeyPatch, value:
         source.file()
 
 
+def scale(source: DataSource) -> Scale:
+    stated = source.plain.scale
+    assert stated is not None
+    return stated.to_scale()
+
+
 def test_scales_by_format() -> None:
-    assert DataSource(format="movielens-1m", path="r").rating_scale == Scale(1, 5, 1)
-    assert DataSource(format="movielens-csv", path="r").rating_scale == Scale(0.5, 5, 0.5)
+    assert scale(DataSource(format="movielens-1m", path="r")) == Scale(1, 5, 1)
+    assert scale(DataSource(format="movielens-csv", path="r")) == Scale(0.5, 5, 0.5)
     stated = DataSource(format="movielens-csv", path="r", scale=RatingScale(minimum=1))
-    assert stated.rating_scale == Scale(1, 5, 1)
+    assert scale(stated) == Scale(1, 5, 1)
     delimited = DataSource(format="delimited", path="r", columns=Columns(user=0, item=1, rating=2))
-    assert delimited.rating_scale is None
+    assert delimited.plain.scale is None
 
 
 def test_folders_have_their_own_files_and_defaults() -> None:
@@ -328,18 +334,13 @@ def test_folders_have_their_own_files_and_defaults() -> None:
     assert (stated.on_duplicate, stated.outside_scale) == ("mean", "error")
     film = DataSource(format="filmtrust", path="f", trust=TrustSource(mutual=True))
     assert (film.on_duplicate, film.outside_scale) == ("last", "error")
-    assert film.rating_scale == Scale(0.5, 4, 0.5)
-    assert film.layout.delimiter == " "
+    assert scale(film) == Scale(0.5, 4, 0.5)
+    assert film.plain.layout().delimiter == " "
     assert film.plain.trust == TrustSource(path="f/trust.txt", delimiter=" ", mutual=True)
     assert film.file() == Path("f/ratings.txt")
     plain = DataSource(format="movielens-1m", path="r").plain
     assert (plain.path, plain.trust, plain.on_duplicate) == ("r", None, "error")
     assert plain.plain is plain
-
-
-def test_layout_belongs_to_text() -> None:
-    with pytest.raises(ValueError, match="is not a text format"):
-        _ = DataSource().layout
 
 
 def test_import_is_light() -> None:

@@ -20,7 +20,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import OF_FACTORS, WITNESS, Observer, Unit
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.times import moment
+from dpaudit.data.readers.cells import moment
 from dpaudit.record.result import STRONGEST
 
 # The fewest interactions by which utility is measured.

@@ -23,7 +23,7 @@ from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.readers.times import in_unit_of
+from dpaudit.data.readers.cells import in_unit_of
 from dpaudit.recommenders.base import Query, Trainable
 from dpaudit.recommenders.forgetting import Forgetting
 

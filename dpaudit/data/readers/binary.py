@@ -1,8 +1,8 @@
-"""Read MATLAB and parquet files as tables, in a separate process.
+"""Read MATLAB files, and Parquet files or folders of them, as tables, in a separate process.
 
 Their libraries are native code: a file with one changed byte can crash them, and a small file can
 unpack to more than the available memory. Then only the separate process ends, and the audit reports
-one error.
+one error. Spark, Dask and DuckDB write one table as several Parquet files in a folder.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import importlib.util
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
 
@@ -26,9 +28,172 @@ from dpaudit.core.errors import DataError, installing
 from dpaudit.core.messages import place, quoted, show
 from dpaudit.core.processes import library_places
 from dpaudit.data import limits
-from dpaudit.data.readers.cells import Coded, Codes, RawTable, looked_up, position
-from dpaudit.data.readers.folder import joined_files, parquet_files
-from dpaudit.data.source_parts import Column
+from dpaudit.data.ratings import Repair
+from dpaudit.data.readers.cells import Coded, Codes, RawTable, looked_up, positions
+from dpaudit.data.source_parts import Column, Layout
+
+# What a folder of a table format holds, whose files are not all of the current version.
+_VERSIONS = {
+    "_delta_log": "a Delta table",
+    ".hoodie": "a Hudi table",
+    ".hoodie_partition_metadata": "a Hudi table",
+    "metadata/*.metadata.json": "an Iceberg table",
+}
+_ENDINGS = {".parquet", ".parq", ".pq"}
+# Parts that are numbered: as Spark and Dask do, as BigQuery does, and with the number of all.
+_PART = re.compile(r"(part[-_.]?|.*(?=[0-9]{12}))([0-9]+)(?![0-9]).*?(\.\w+)?")
+# Files of `split`, and others that differ in a number alone.
+_NUMBERED = re.compile(r"(.*[-_. ]|x)([0-9]{1,3}|(?<=\Ax)[a-z]{2})((?:\.\w+)*)")
+# What a job or a download leaves while it runs; Spark removes it at the end.
+_OPEN = re.compile(r"_temporary|\.spark-staging-.*|\..+\.(?:inprogress|parquet)\.(?!crc$).*")
+_OF_ALL = re.compile(r"([^._].*)-([0-9]+)-of-([0-9]+)\..*")
+_WAIT = "wait for its job, or run it again"
+# The most folders of partitions between a file and the folder of its table.
+_DEPTH = 6
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """Return the Parquet files of a folder in the order of their names; else the path itself.
+
+    Names that begin with a dot or an underscore are left out, as writers use them for other things.
+
+    Raises:
+        DataError: the folder has no such file, lacks some, has other files or folders, or is not
+            written to its end; or the path is in a table with versions.
+    """
+    for folder in (path, *path.absolute().parents[:_DEPTH]):
+        for inside, name in _VERSIONS.items():
+            # What is deleted is still in the files.
+            if next(folder.glob(inside), None) is not None:
+                raise DataError(
+                    f"{place(path)} is {'of ' * (folder != path)}{name}, which may hold "
+                    "deleted rows and those of earlier versions: export its current rows as Parquet"
+                )
+    if not path.is_dir():
+        return [path]
+    every = sorted(path.iterdir())
+    _check_finished(path, {entry.name for entry in every})
+    files = [entry for entry in every if not entry.name.startswith((".", "_"))]
+    for entry in files:
+        if entry.is_dir():
+            raise DataError(
+                f"{place(path)} holds the folder {show(entry.name)}, and partitions by folders are "
+                "not read: write all rows, with the columns of the partitions, as one file or as "
+                "files of one folder"
+            )
+    tables = [entry for entry in files if entry.suffix in _ENDINGS]
+    if not tables and sum(_PART.fullmatch(entry.name) is not None for entry in files) > 1:
+        raise DataError(
+            f"{place(path)} is a folder of parts, and those of text are not read together: join "
+            "them to one file, or write them as Parquet"
+        )
+    if not tables:
+        raise DataError(
+            f"{place(path)} is a folder without Parquet files: name the file of ratings inside it"
+        )
+    other = next((entry for entry in files if entry not in tables), None)
+    if other is not None:
+        raise DataError(
+            f"{place(path)} holds {show(other.name)} beside its Parquet files: name the file "
+            "of ratings, or keep the files of one table in a folder of their own"
+        )
+    return tables
+
+
+def _check_finished(folder: Path, names: set[str]) -> None:
+    """Refuse a folder that a job has not written to its end, or of which a file is missing.
+
+    Raises:
+        DataError: names what shows it.
+    """
+    _check_closed(folder, names)
+    for name in sorted(names):
+        file = name.removeprefix(".").removesuffix(".crc")
+        if name == f".{file}.crc" and Path(file).suffix in _ENDINGS and file not in names:
+            raise DataError(f"{place(folder)} lacks {show(file)}, whose checksum it holds: {_WAIT}")
+        part = _OF_ALL.fullmatch(name)
+        if part is not None and sum(_alike(part, _OF_ALL, other) for other in names) < int(part[3]):
+            raise DataError(
+                f"{place(folder)} lacks some of the {int(part[3])} parts of {show(part[1])}: add "
+                "them to the folder"
+            )
+
+
+def _check_closed(folder: Path, names: set[str]) -> None:
+    """Refuse a folder to which a job still writes.
+
+    Raises:
+        DataError: names what shows it.
+    """
+    # Databricks writes another file at the end.
+    begun = {name for name in names if name.startswith("_started_")}
+    begun = {name for name in begun if name.replace("started", "committed", 1) not in names}
+    if open_ := sorted(begun.union(filter(_OPEN.fullmatch, names))):
+        raise DataError(
+            f"{place(folder)} holds {show(open_[0])}, so the job that writes it has not finished: "
+            f"{_WAIT}"
+        )
+
+
+def _alike(part: re.Match[str], pattern: re.Pattern[str], name: str) -> bool:
+    """Whether a name is that of a part of the same table."""
+    other = pattern.fullmatch(name)
+    return other is not None and part.group(1, 3) == other.group(1, 3)
+
+
+def unread_parts(path: Path) -> Repair:
+    """Count the parts of a table beside the file that is read, or that a folder may lack.
+
+    Spark writes no file for a part without rows, so a missing number is a doubt alone.
+
+    Raises:
+        DataError: the file is a part that a job has not finished.
+    """
+    if path.is_dir():
+        parts = filter(None, (_PART.fullmatch(file.name) for file in parquet_files(path)))
+        numbers = {int(part[2]) for part in parts} or {0}
+        missing = max(numbers) - min(1, *numbers) + 1 - len(numbers)
+        return Repair("numbers of parts for which there is no file", missing)
+    count = 0
+    if part := _OF_ALL.fullmatch(path.name):
+        count = int(part[3]) - 1
+    for pattern in (_PART, _NUMBERED):
+        if not count and (part := pattern.fullmatch(path.name)):
+            names = {file.name for file in path.parent.iterdir()}
+            count = sum(_alike(part, pattern, name) for name in names) - 1
+            if pattern is _PART:
+                inside = path.parent.parts[-_DEPTH:]
+                _check_closed(path.parent, names.union({"_temporary"}.intersection(inside)))
+    return Repair("files of its folder with other numbers or parts, which are not read", count)
+
+
+def joined_files(folder: Path, tables: Sequence[RawTable]) -> RawTable:
+    """Return the rows of several files as one table, whose places name the file.
+
+    Args:
+        folder: their folder.
+        tables: the tables of the files, with numbered columns, in their order.
+    """
+    cells = {what: _appended([table.cells[what] for table in tables]) for what in tables[0].columns}
+    sizes = [len(next(iter(table.cells.values())).codes) for table in tables]
+    starts = [0, *accumulate(sizes)]
+
+    def number(row: int) -> str:
+        part = int(np.searchsorted(starts, row, side="right")) - 1
+        name = Path(tables[part].path).name
+        return f"{tables[part].number(row - starts[part])} of {name}"
+
+    return RawTable(place(folder), tables[0].columns, "row", number, cells, tables[0].names)
+
+
+def _appended(columns: Sequence[Coded]) -> Coded:
+    numbers: dict[Any, int] = {}
+    codes = []
+    for column in columns:
+        index = [numbers.setdefault(value, len(numbers)) for value in column.distinct]
+        codes.append(looked_up(np.array([*index, -1], np.int32), column.codes))
+    return Coded(np.concatenate(codes), list(numbers))
+
 
 _SCRIPT = Path(__file__).with_name("untrusted.py")
 # Environment variables that a process needs to start and to find its libraries.
@@ -55,57 +220,53 @@ def parquet_names(path: Path) -> list[str]:
     return _unpack(parquet_files(path)[0], "parquet", {})[0]["names"]
 
 
-def read_parquet(path: Path, columns: Mapping[str, Column], table: str = "data") -> RawTable:
-    """Read a parquet file, or all parquet files of a folder as one; `table` is for messages.
+def read_parquet(path: Path, layout: Layout) -> RawTable:
+    """Read a parquet file, or all parquet files of a folder as one.
 
     Raises:
         DataError: a file cannot be read, lacks a column, or pyarrow is not installed.
     """
-    tables = [_parquet(file, columns, table) for file in parquet_files(path)]
+    tables = [_parquet(file, layout) for file in parquet_files(path)]
     return joined_files(path, tables) if path.is_dir() else tables[0]
 
 
-def _parquet(path: Path, columns: Mapping[str, Column], table: str) -> RawTable:
-    reply, codes = _unpack(path, "parquet", columns)
+def _parquet(path: Path, layout: Layout) -> RawTable:
+    reply, codes = _unpack(path, "parquet", layout.columns)
     if reply.get("fault") == "nested":
         raise DataError(
             f"{place(path)}, column {show(reply['names'][0])}: the column holds lists or records: "
             "give a column of plain values"
         )
-    _check_columns(path, reply, columns, table)
+    positions(path, layout, reply["names"], reply["width"])
     pairs = list(zip(codes, reply["distinct"], strict=True))
-    if not all(_coherent(*pair) for pair in pairs):
-        _refuse(path, "parquet", "its reader crashed")
-    return _table(path, columns, [_values(*pair) for pair in pairs], reply["names"])
+    for index, distinct in pairs:
+        # Every code leads to a value or is −1.
+        within = index.min(initial=-1) >= -1 and index.max(initial=-1) < len(distinct)
+        if index.dtype != np.int32 or not within:
+            _refuse(path, "parquet", "its reader crashed")
+    return _table(path, layout, [_values(*pair) for pair in pairs], reply["names"])
 
 
-def read_matlab(
-    path: Path, columns: Mapping[str, Column], variable: str | None, table: str = "data"
-) -> RawTable:
+def read_matlab(path: Path, layout: Layout) -> RawTable:
     """Read a two-dimensional numeric array from a MATLAB file of version 4 to 7.
-
-    Args:
-        path: the file.
-        columns: the needed columns, by their meaning.
-        variable: the name of the array; None if it is the only one.
-        table: the config table that describes the file, for messages.
 
     Raises:
         DataError: the file cannot be read, or lacks the variable or a column.
     """
-    reply, cells = _unpack(path, "matlab", columns, variable)
+    reply, cells = _unpack(path, "matlab", layout.columns, layout.variable)
     if reply.get("fault") == "version":
         raise DataError(f"{place(path)} is a MATLAB 7.3 file: save it with the option -v7")
     if reply.get("fault") == "variable":
         names = [show(name) for name in reply["names"]]
+        variable = layout.variable
         wanted = "the only" if variable is None else f"the variable {show(variable)} as a"
         choices = ", ".join(names[:_SHOWN]) or "its arrays, of which it has none"
         raise DataError(
             f"{place(path)} does not hold {wanted} two-dimensional numeric array: set "
-            f"{table}.variable to one of {choices}"
+            f"{layout.table}.variable to one of {choices}"
         )
-    _check_columns(path, reply, columns, table)
-    return _table(path, columns, cells)
+    positions(path, layout, reply["names"], reply["width"])
+    return _table(path, layout, cells)
 
 
 def _unpack(
@@ -197,19 +358,6 @@ def _refuse(path: Path, kind: Kind, problem: str) -> NoReturn:
     raise DataError(f"{place(path)} is not a readable {name} file ({problem}): {_AGAIN[kind]}")
 
 
-def _check_columns(
-    path: Path, reply: Reply, columns: Mapping[str, Column], table: str = "data"
-) -> None:
-    for column in columns.values():
-        position(path, column, reply["names"], reply["width"], table)
-
-
-def _coherent(codes: NDArray[Any], distinct: list[Any]) -> bool:
-    """Whether every code leads to a value or is −1."""
-    within = codes.min(initial=-1) >= -1 and codes.max(initial=-1) < len(distinct)
-    return codes.dtype == np.int32 and bool(within)
-
-
 def _values(codes: Codes, distinct: list[Any]) -> Coded:
     """Build a column from the index of the value of each row; −1 is a missing value."""
     import pandas as pd
@@ -226,8 +374,6 @@ def _values(codes: Codes, distinct: list[Any]) -> Coded:
     return Coded(codes, known.tolist())
 
 
-def _table(
-    path: Path, columns: Mapping[str, Column], cells: list[Any], names: Sequence[str] = ()
-) -> RawTable:
-    of_kind = dict(zip(columns, cells, strict=True))
-    return RawTable(place(path), columns, "row", lambda row: row + 1, of_kind, names)
+def _table(path: Path, layout: Layout, cells: list[Any], names: Sequence[str] = ()) -> RawTable:
+    of_kind = dict(zip(layout.columns, cells, strict=True))
+    return RawTable(place(path), layout.columns, "row", lambda row: row + 1, of_kind, names)

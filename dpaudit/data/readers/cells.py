@@ -1,4 +1,4 @@
-"""The columns of a file as read, and the conversion of cells to ids and numbers.
+"""The columns of a file as read, and the conversion of cells to ids, numbers and times.
 
 Markers that programs write in place of a missing value are no ids.
 """
@@ -6,11 +6,14 @@ Markers that programs write in place of a missing value are no ids.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +22,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.core.rounding import plain_number
 from dpaudit.data.ratings import Repair
-from dpaudit.data.source_parts import Column
+from dpaudit.data.source_parts import Column, Layout
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -122,10 +125,6 @@ class RawTable:
         name = identifier(value)
         return str(value) if name and self.unit == "row" and isinstance(value, str) else name
 
-    def without_cells(self) -> RawTable:
-        """Return the table for messages only, so that its columns can be freed."""
-        return replace(self, cells={})
-
     def changed(self, kept: NDArray[np.bool_], **cells: NDArray[Any]) -> RawTable:
         """Return the kept rows with some columns replaced; rows keep their numbers in the file."""
         rows = np.flatnonzero(kept)
@@ -135,14 +134,14 @@ class RawTable:
             cells={what: cell[kept] for what, cell in {**self.cells, **cells}.items()},
         )
 
-    def refuse(self, faults: list[Fault]) -> NoReturn:
-        """Report the first row with a fault.
+    def refuse(self, faults: list[Fault]) -> None:
+        """Report the first row with a fault, if any has one.
 
         Raises:
-            DataError: always.
+            DataError: some row has one.
         """
-        row, what, fault = min(faults, key=lambda entry: entry[0])
-        raise DataError(f"{self.path}, {self.place(row)}, {self.label(what)}: {fault}")
+        for row, what, fault in sorted(faults, key=lambda entry: entry[0]):
+            raise DataError(f"{self.path}, {self.place(row)}, {self.label(what)}: {fault}")
 
 
 def first_of(rows: Mask) -> tuple[int, str]:
@@ -192,15 +191,18 @@ def number(value: Any) -> float:
         return np.nan
 
 
-def position(
-    path: Path, column: Column, names: Sequence[str], width: int, table: str = "data"
-) -> int:
-    """Return the position of a column in a file of `width` columns; names may be unknown.
+def positions(path: Path, layout: Layout, names: Sequence[str], width: int) -> list[int]:
+    """Return the positions of the needed columns of a file of `width` ones.
 
     Raises:
-        DataError: no column has this name or position; the message names `table`, the config table
-            that describes the file.
+        DataError: no column has one of the names or positions, or several have the name.
     """
+    return [
+        _position(path, column, names, width, layout.table) for column in layout.columns.values()
+    ]
+
+
+def _position(path: Path, column: Column, names: Sequence[str], width: int, table: str) -> int:
     if isinstance(column, int) and column < width:
         return column
     if isinstance(column, str) and column in names:
@@ -213,16 +215,105 @@ def position(
     short = [name for name in names if len(name) <= 100]
     close = difflib.get_close_matches(str(column), short, n=1)
     hint = f"; did you mean {show(close[0])}?" if close else ""
+    more = ", …" if len(names) > _NAMES else ""
+    some = f"one of its names ({', '.join(map(show, names[:_NAMES]))}{more}) or "
+    either = some if names else ""
     begin, keys = ("", "data.columns") if table == "data" else (f"{table}: ", table)
     raise DataError(
-        f"{begin}{place(path)} has no column {show(column)}: give {_either(names)}a position from "
+        f"{begin}{place(path)} has no column {show(column)}: give {either}a position from "
         f"0 to {width - 1} in {keys}, or set {table}.format to the layout of the file{hint}"
     )
 
 
-def _either(names: Sequence[str]) -> str:
-    """Offer the names of a file's columns, a few if there are many."""
-    if not names:
-        return ""
-    more = ", …" if len(names) > _NAMES else ""
-    return f"one of its names ({', '.join(map(show, names[:_NAMES]))}{more}) or "
+# The times of 1990 and 2040 in seconds since 1970, and the number of each unit in a second.
+_FROM, _TO = 631_152_000, 2_208_988_800
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+# Numbers that are dates, such as 20260131, by their length.
+_STAMPS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+# The share of numbers in a column of times since 1970 that are likely such.
+_LIKELY = 0.9
+
+
+def times_of(table: RawTable) -> tuple[NDArray[np.float64], list[Fault]]:
+    """Return the time of each row `(n,)`, and the fault of the first that cannot be read.
+
+    Numbers stay as they are. Dates become seconds since 1970; those without a time zone are UTC.
+    """
+    column = table.coded("time")
+    numbers = [*map(number, column.distinct)]
+    # If most are numbers, the others are wrong.
+    if 2 * np.isnan(numbers).sum() >= len(numbers):
+        numbers = [*map(_seconds, column.distinct)]
+    times = column.per_row(numbers, np.nan)
+    wrong = ~np.isfinite(times)
+    if not wrong.any():
+        return times, _mixed(times, column)
+    row = int(np.argmax(wrong))
+    value = column.cell(row)
+    if is_missing(identifier(value)):
+        return times, [(row, "time", "the time is missing: complete or remove the row")]
+    fault = (
+        f"the time {show(value)} is neither a number nor a date such as 2026-01-31 or "
+        "2026-01-31T12:00:00Z: convert it, or leave out columns.time"
+    )
+    return times, [(row, "time", fault)]
+
+
+def _mixed(times: NDArray[np.float64], column: Coded) -> list[Fault]:
+    """Return the fault of the first time in another unit than most, if most have a known one."""
+    units = {name: (times >= _FROM * of) & (times < _TO * of) for name, of in _UNITS.items()}
+    counts = {name: int(mask.sum()) for name, mask in units.items() if mask.any()}
+    if len(counts) < 2 or sum(counts.values()) < _LIKELY * len(times):
+        return []
+    usual = max(counts, key=lambda name: counts[name])
+    row, other = min((int(np.argmax(units[name])), name) for name in counts if name != usual)
+    fault = (
+        f"the time {show(column.cell(row))} looks like {other}, and most others like {usual}: "
+        "write all times in one unit"
+    )
+    return [(row, "time", fault)]
+
+
+def time_unit(time: float) -> str | None:
+    """Return the unit of a time of 1990 to 2040, counted from 1970; None if it is no such time."""
+    return next((name for name, of in _UNITS.items() if _FROM * of <= time < _TO * of), None)
+
+
+def usual_unit(times: NDArray[np.float64]) -> str | None:
+    """Return the unit of the median of some times, as in `time_unit`."""
+    return time_unit(float(np.median(times))) if len(times) else None
+
+
+def in_unit_of(times: NDArray[np.float64], time: float) -> float:
+    """Return a time in the unit of others, or as a date in digits as they are.
+
+    It stays as it is if its unit is not known, or if it lies among others of no known unit; it is
+    NaN if these cannot be compared with it.
+    """
+    own, theirs = time_unit(time), usual_unit(times)
+    if own is None or not len(times):
+        return time
+    if theirs is not None:
+        return time * _UNITS[theirs] / _UNITS[own]
+    text = f"{np.quantile(times, 0.5, method='lower'):.0f}"
+    with suppress(KeyError, ValueError):
+        if 1990 <= datetime.strptime(text, stamp := _STAMPS[len(text)]).year < 2040:
+            return float(datetime.fromtimestamp(time / _UNITS[own], UTC).strftime(stamp))
+    return time if times.min() <= time <= times.max() else math.nan
+
+
+def moment(value: Any) -> float:
+    """Return a number, or a date in seconds since 1970; NaN if it is neither."""
+    as_number = number(value)
+    return _seconds(value) if np.isnan(as_number) else as_number
+
+
+def _seconds(value: Any) -> float:
+    """Return a date in seconds since 1970, NaN if it is none."""
+    # BigQuery writes 2026-01-31 12:00:00 UTC.
+    text = value.isoformat() if isinstance(value, date) else str(value).strip().removesuffix(" UTC")
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(text)
+    except ValueError:
+        return np.nan
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

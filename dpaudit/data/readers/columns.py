@@ -1,4 +1,4 @@
-"""Decide what the columns of a table hold: ids or ratings, and their names again.
+"""Decide what the columns of a table hold, by their names and by their cells.
 
 Every reader of ids and ratings asks here, so that all of them drop and merge the same, and refuse
 what would be read as other data than was meant.
@@ -7,14 +7,15 @@ what would be read as other data than was meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.messages import show
+from dpaudit.core.errors import DataError
+from dpaudit.core.messages import listed, show
 from dpaudit.data.ratings import Repair
 from dpaudit.data.readers import doubts
 from dpaudit.data.readers.cells import (
@@ -29,7 +30,169 @@ from dpaudit.data.readers.cells import (
     missing_among,
     number,
 )
-from dpaudit.data.sniff_names import USUAL, bare
+from dpaudit.data.source_parts import Column
+
+# Names of columns, in lower case, with letters and digits only. Each row lists synonyms; the first
+# one that a table has counts. The first row is used if it has a name of the table; otherwise the
+# column is clear only if exactly one of the other rows has one.
+_USERS = (
+    ("userid", "user", "uid", "u", "useridx", "username", "userno", "userhash", "userindex"),
+    ("customerid", "custid", "customer", "customerno", "customernumber"),
+    ("clientid", "client"),
+    ("visitorid", "visitor"),
+    ("reviewerid", "reviewer", "reviewername", "reviewprofilename"),
+    ("memberid", "member"),
+    ("accountid", "account"),
+    ("profileid", "profile", "profilename"),
+    ("buyerid", "buyer", "shopperid"),
+    ("playerid", "player", "steamid"),
+    ("viewerid", "viewer", "listenerid", "readerid", "subscriberid", "msno"),
+    ("studentid", "learnerid"),
+    ("householdid", "householdkey"),
+    ("personid", "person"),
+)
+# A session id stands for the user only if no other column does.
+_SESSIONS = ("sessionid", "session")
+_ITEMS = (
+    ("itemid", "item", "iid", "i", "itemidx", "itemno", "itemindex"),
+    ("movieid", "movie", "filmid", "film"),
+    ("productid", "product", "pid", "asin", "parentasin", "sku", "skuid", "stockcode", "goodsid"),
+    ("artistid", "artist", "artistname"),
+    ("songid", "song"),
+    ("trackid", "track", "trackname"),
+    ("albumid", "album"),
+    ("bookid", "isbn", "isbn13", "isbn10", "book"),
+    ("gameid", "game", "appid", "app"),
+    ("articleid", "article", "clickarticleid", "aid", "newsid", "news", "storyid", "documentid"),
+    ("videoid", "video"),
+    ("businessid", "business", "venueid", "placeid", "poiid", "poi", "restaurantid", "hotelid"),
+    ("locationid", "location"),
+    ("animeid", "anime"),
+    ("beerid", "beerbeerid", "beer", "beername"),
+    ("recipeid", "recipe"),
+    ("jokeid", "joke"),
+    ("courseid", "course"),
+    ("jobid",),
+    ("showid", "titleid", "contentid"),
+    ("postid", "photoid"),
+    ("offerid", "couponid"),
+)
+_OTHER = {
+    "rating": (
+        *("rating", "ratings", "stars", "score", "overall", "r", "bookrating", "userrating"),
+        *("starrating", "myscore", "reviewoverall", "reviewscore", "movierating"),
+    ),
+    "value": (*("value", "label", "like", "liked", "click", "clicked", "bought", "purchased"),),
+    "count": (
+        *("plays", "playcount", "count", "counts", "listens", "clicks", "views", "purchases"),
+        *("quantity", "weight", "hours", "playtime"),
+    ),
+    "time": (
+        *("timestamp", "time", "date", "datetime", "ts", "t", "ratedat", "createdat", "tdat"),
+        *("unixreviewtime", "reviewtime", "reviewdate", "eventtime", "eventdate", "invoicedate"),
+    ),
+}
+# Names of users and items that are no usual ids.
+USUAL = frozenset(
+    name
+    for row in (*_USERS, _SESSIONS, *_ITEMS)
+    for name in row
+    if name.endswith("id") or name in {"user", "item"}
+)
+# The types that RecBole appends to names, as in user_id:token.
+_TYPES = (":token", ":token_seq", ":float", ":float_seq")
+_SHOWN = 12
+_BETWEEN = re.compile(r"[\W_]+")
+
+
+class UnclearError(DataError):
+    """What a file holds is not clear.
+
+    Attributes:
+        fault: what is not clear.
+        guess: the likeliest, as it is stated.
+        remedy: what a program can do.
+    """
+
+    fault: str
+    guess: str
+    remedy: ClassVar[str]
+
+
+class UnknownColumnsError(UnclearError):
+    """No columns, or several, may hold the users or the items; a guess is as in `user=0,item=4`."""
+
+    remedy = "give a data frame with the columns user_id, item_id and perhaps rating"
+
+    def __init__(self, fault: str, remedy: str, columns: Mapping[str, Column]) -> None:
+        self.fault = fault
+        self.guess = ",".join(f"{what}={column}" for what, column in columns.items())
+        keys = ", ".join(
+            f"{what} = {column if isinstance(column, int) else show(column)}"
+            for what, column in columns.items()
+        )
+        super().__init__(
+            f"{fault}: {remedy}such as --columns {self.guess} for dpaudit init, or "
+            f"columns = {{ {keys} }} in [data]"
+        )
+
+
+def bare(name: str) -> str:
+    """Return a name in lower case, with letters and digits only and without a type of RecBole."""
+    if name.endswith(_TYPES):
+        name = name.rpartition(":")[0]
+    return _BETWEEN.sub("", name.lower())
+
+
+def known(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns whose names may have each meaning; several if that is not clear."""
+    plain: dict[str, str] = {}
+    for name in names:
+        plain.setdefault(bare(name), name)
+
+    def first(of: Sequence[str]) -> list[str]:
+        return [plain[name] for name in of if name in plain][:1]
+
+    def ids(rows: Sequence[Sequence[str]]) -> list[str]:
+        return first(rows[0]) or [name for row in rows[1:] for name in first(row)]
+
+    columns = {"user": ids(_USERS) or first(_SESSIONS), "item": ids(_ITEMS)}
+    columns |= {what: first(of) for what, of in _OTHER.items()}
+    return {what: matches for what, matches in columns.items() if matches}
+
+
+def meanings_of(where: str, names: Sequence[str]) -> dict[str, Column]:
+    """Return the columns with a known meaning, among them the user and the item.
+
+    Args:
+        where: what has the columns, for messages.
+        names: their names.
+
+    Raises:
+        UnknownColumnsError: none is known to hold the user, or the item, or several are.
+    """
+    columns = known(names)
+    absent = [what for what in ("user", "item") if what not in columns]
+    guess = {what: columns.get(what, ["NAME"])[0] for what in ("user", "item")}
+    if absent:
+        columns_shown = listed([*map(show, names)], _SHOWN)
+        raise UnknownColumnsError(
+            f"{where} has the columns {columns_shown}, and none is known to hold the "
+            f"{' or the '.join(absent)}",
+            f"rename {'one' if len(absent) == 1 else 'two'} to "
+            f"{' and '.join(f'{what}_id' for what in absent)}, or name them, ",
+            guess,
+        )
+    for what in ("user", "item"):
+        if len(columns[what]) > 1:
+            several = " and ".join(map(show, columns[what]))
+            raise UnknownColumnsError(
+                f"{where} has the columns {several}, and each may hold the {what}",
+                "name the right ones, ",
+                guess,
+            )
+    return {what: matches[0] for what, matches in columns.items()}
+
 
 # Python refuses to convert very long integers, so longer numbers are sorted as text.
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
@@ -118,20 +281,17 @@ def users_and_items(table: RawTable, *, markers: bool = False) -> tuple[IdColumn
         if separator is None:
             continue
         lists = np.array([separator in name for name in column.names])
-        uneven = doubts.uneven(column.names, separator)
-        if not uneven and _shared(column, other)[lists].mean() > _SHARED:
-            continue
+        if not doubts.uneven(column.names, separator):
+            # Whether each id stands beside several ids of the other column.
+            whole, count = (column.codes >= 0) & (other.codes >= 0), len(other.names)
+            pairs = np.unique(column.codes[whole].astype(np.int64) * count + other.codes[whole])
+            shared = np.bincount(pairs // max(1, count), minlength=len(column.names)) > 1
+            if shared[lists].mean() > _SHARED:
+                continue
         row = int(np.argmax(np.append(lists, [False])[column.codes]))
         fault = f"the {what} id {doubts.a_list(column.names[column.codes[row]])}"
         table.refuse([(row, what, fault)])
     return user, item
-
-
-def _shared(column: IdColumn, other: IdColumn) -> NDArray[np.bool_]:
-    """Return whether each id stands beside several ids of the other column."""
-    whole = (column.codes >= 0) & (other.codes >= 0)
-    pairs = np.unique(column.codes[whole].astype(np.int64) * len(other.names) + other.codes[whole])
-    return np.bincount(pairs // max(1, len(other.names)), minlength=len(column.names)) > 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +329,6 @@ def ratings(table: RawTable, what: str = "rating") -> RatingColumn:
             numbers = [float(text in _YES | _ONE) if text in words else np.nan for text in texts]
             return RatingColumn(codes, distinct, numbers)
     return RatingColumn(codes, distinct, [*map(number, distinct)])
-
-
-def yes_or_no(table: RawTable) -> bool:
-    """Whether the column of ratings holds 0 and 1, or words for them, and nothing else."""
-    numbers = ratings(table).numbers
-    return bool(numbers) and {*numbers} <= {0.0, 1.0}
 
 
 def not_a_number(what: str, value: Any, distinct: Sequence[Any]) -> str:
@@ -248,7 +402,14 @@ def without_headers(table: RawTable) -> RawTable:
         if not rule and (not both or cells["user"] == cells["item"]):
             continue
         if not rule and any(bare(str(cell)) != own[what] for what, cell in cells.items()):
-            _refuse(table, int(row), cells)
+            fault = f"the {table.unit} holds the names {show(cells['user'])} and "
+            fault += f"{show(cells['item'])} of columns"
+            if not table.names and table.unit == "line":
+                remedy = "set data.header = true" if row == 0 else "remove it"
+            else:
+                fault = f"{fault} that are not those of its header"
+                remedy = "join files whose columns are the same and in the same order"
+            table.refuse([(int(row), "user", f"{fault}: {remedy}")])
         kept[row] = False
         rules += rule
     if kept.all():
@@ -256,17 +417,6 @@ def without_headers(table: RawTable) -> RawTable:
     again = Repair("lines that hold the names of the columns again", int((~kept).sum()) - rules)
     drawn = Repair("lines drawn below the names of the columns", rules)
     return replace(table.changed(kept), repairs=(*table.repairs, again, drawn))
-
-
-def _refuse(table: RawTable, row: int, cells: dict[str, Any]) -> NoReturn:
-    names = f"{show(cells['user'])} and {show(cells['item'])}"
-    fault = f"the {table.unit} holds the names {names} of columns"
-    if not table.names and table.unit == "line":
-        remedy = "set data.header = true" if row == 0 else "remove it"
-    else:
-        fault = f"{fault} that are not those of its header"
-        remedy = "join files whose columns are the same and in the same order"
-    table.refuse([(row, "user", f"{fault}: {remedy}")])
 
 
 def _name(table: RawTable, what: str) -> str:

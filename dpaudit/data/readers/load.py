@@ -1,35 +1,39 @@
-"""Load a data source: read its tables, check every row, and number users and items."""
+"""Load a data source: read its tables, check every row, and find the scale of its ratings."""
 
 from __future__ import annotations
 
+import math
 import stat
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place
 from dpaudit.data import limits
 from dpaudit.data.ratings import Ratings, Repair, Scale
-from dpaudit.data.readers.binary import read_matlab, read_parquet
+from dpaudit.data.readers.binary import parquet_files, read_matlab, read_parquet, unread_parts
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.readers.columns import without_headers
-from dpaudit.data.readers.delimited import read_delimited
-from dpaudit.data.readers.folder import parquet_files, unread_parts
-from dpaudit.data.readers.json_lines import read_json_lines
-from dpaudit.data.readers.rows import Rows, checked_rows, drawn, rated_by, without_repeats
-from dpaudit.data.readers.scales import MOST_VALUES, likely_ratings, occurring, possible_scale
-from dpaudit.data.readers.side_tables import budgets_of, features_of, friends_of
+from dpaudit.data.readers.rows import Rows, Values, checked_rows, drawn, rated_by, without_repeats
+from dpaudit.data.readers.side_tables import with_budgets, with_features, with_friends
+from dpaudit.data.readers.text import read_delimited, read_json_lines
 from dpaudit.data.source import DataSource
-from dpaudit.data.source_parts import FeatureSource, Layout, expanded
+from dpaudit.data.source_parts import FileSource, Layout, RatingScale, expanded
 from dpaudit.data.synthetic import generate
 
 # With so many rows, a column of which almost all values occur once is likely to hold no items.
 _ENOUGH, _ALMOST_ALL = 100, 0.9
 _PURCHASES = Scale(1.0, 1.0, 1.0)
+_READERS = {
+    "delimited": read_delimited,
+    "jsonl": read_json_lines,
+    "matlab": read_matlab,
+    "parquet": read_parquet,
+}
 # In the edition of 770,000 rows, the rows of this user repeat those of the previous user.
 _TWICE = 2809
 
@@ -45,8 +49,19 @@ def load(source: DataSource) -> Ratings:
             and the remedy.
     """
     ratings = generate(source.synthetic) if source.format == "synthetic" else _read(source)
-    if source.binarize is not None:
-        ratings = _purchases(ratings, source.binarize)
+    least = source.binarize
+    if least is not None:
+        kept = ratings.value >= least
+        if not kept.any():
+            raise DataError(
+                f"data.binarize = {least:g} lies above every rating (the highest is "
+                f"{ratings.value.max():g}): lower it"
+            )
+        bought = ratings.only(kept)
+        ones = np.ones(len(bought), np.float32)
+        ones.setflags(write=False)
+        below = Repair(f"rows with a rating below {least:g}, no interactions", int((~kept).sum()))
+        ratings = bought.repaired(below, value=ones, scale=_PURCHASES)
     return ratings if source.sensitive is None else drawn(ratings, source.sensitive)
 
 
@@ -59,35 +74,26 @@ def _read(source: DataSource) -> Ratings:
             f"to the one that contains {path.name}"
         )
     ratings = _ratings(path, plain, repaired=source.format == "epinions")
-    if ratings.user_ids is not None and plain.budgets is not None:
-        key = "data.budgets.path"
-        file = expanded(plain.budgets.path, key)
-        budgets, others = budgets_of(
-            _read_file(file, key, "budgets", plain.budgets.layout),
-            ratings.user_ids,
-            path,
-            markers=plain.missing_ids == "keep",
-        )
-        repairs = (*ratings.repairs, *_counted([others]))
-        ratings = replace(ratings, budgets=budgets, repairs=repairs)
-    ratings = _with_features(ratings, plain)
-    if plain.trust is None or ratings.user_ids is None:
+    keep = plain.missing_ids == "keep"
+    if plain.budgets is not None:
+        table = _side_table(plain.budgets, "budgets", "data.budgets")
+        ratings = with_budgets(ratings, table, path, markers=keep)
+    for what, features in (("user", plain.users), ("item", plain.items)):
+        if features is not None:
+            table = _side_table(features, "features", f"data.{what}s")
+            drop = features.unknown == "drop"
+            ratings = with_features(ratings, table, what, drop=drop, markers=keep)
+    if plain.trust is None:
         return ratings
-    key = "data.path" if folder != path else "data.trust.path"
-    file = expanded(plain.trust.path or "", key)
-    friends, left_out = friends_of(
-        _read_file(file, key, "links", plain.trust.layout),
-        ratings.user_ids,
-        path,
-        mutual=plain.trust.mutual,
-        missing_ids=plain.missing_ids,
-    )
-    return replace(ratings, friends=friends, repairs=(*ratings.repairs, *_counted(left_out)))
+    table = _side_table(plain.trust, "links", "data.trust", "data.path" if folder != path else "")
+    return with_friends(ratings, table, path, plain.trust.mutual, plain.missing_ids)
 
 
-def _counted(repairs: Iterable[Repair]) -> tuple[Repair, ...]:
-    """Return the repairs with a count above 0."""
-    return tuple(repair for repair in repairs if repair.count)
+def _side_table(source: FileSource, content: str, table: str, key: str = "") -> RawTable:
+    """Read the file of another config table than `data`; arguments as in `_read_file`."""
+    key = key or f"{table}.path"
+    path = expanded(dict(source)["path"] or "", key)
+    return _read_file(path, key, content, source.layout(table))
 
 
 def read_columns(path: Path, source: DataSource) -> RawTable:
@@ -96,7 +102,7 @@ def read_columns(path: Path, source: DataSource) -> RawTable:
     Raises:
         DataError: the file cannot be read, lacks a column, or has a row of names of other columns.
     """
-    table = without_headers(_read_file(path, "data.path", "ratings", source.layout))
+    table = without_headers(_read_file(path, "data.path", "ratings", source.plain.layout()))
     try:
         return replace(table, repairs=(unread_parts(path), *table.repairs))
     except OSError as error:
@@ -116,55 +122,17 @@ def _read_file(path: Path, key: str, content: str, layout: Layout) -> RawTable:
         DataError: it cannot be read, or lacks a column.
     """
     try:
-        if layout.format == "parquet" and content == "ratings":
-            check_files(path, key)
-        else:
-            check_file(path, key, content)
-        if layout.format == "parquet":
-            return read_parquet(path, layout.columns, layout.table)
-        if layout.format == "matlab":
-            return read_matlab(path, layout.columns, layout.variable, layout.table)
-        if layout.format == "jsonl":
-            return read_json_lines(path, layout.columns, layout.encoding, layout.table)
-        return read_delimited(path, layout)
+        several = layout.format == "parquet" and content == "ratings"
+        for file in parquet_files(path) if several else [path]:
+            check_file(file, key, content)
+        return _READERS[layout.format](path, layout)
     except OSError as error:
         raise unreadable(path, error) from error
-
-
-def _with_features(ratings: Ratings, source: DataSource) -> Ratings:
-    """Return the ratings with what the tables of features say of their users and items."""
-    tables: list[tuple[Literal["user", "item"], FeatureSource | None, Any]]
-    tables = [("user", source.users, ratings.user_ids), ("item", source.items, ratings.item_ids)]
-    for what, features, ids in tables:
-        if features is None or ids is None:
-            continue
-        key, layout = f"data.{what}s.path", features.layout(f"data.{what}s")
-        frame, left_out = features_of(
-            _read_file(expanded(features.path, key), key, "features", layout),
-            ids,
-            what,
-            drop=features.unknown == "drop",
-            markers=source.missing_ids == "keep",
-        )
-        repairs = (*ratings.repairs, *_counted(left_out))
-        ratings = replace(ratings, repairs=repairs, **{f"{what}_features": frame})
-    return ratings
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
     """Return the error for a file that the system refuses to read."""
     return DataError(f"{place(path)} cannot be read ({error.strerror or error}): make it readable")
-
-
-def check_files(path: Path, field: str) -> None:
-    """Refuse what is neither a Parquet file nor a folder of them; arguments as in `check_file`.
-
-    Raises:
-        DataError: as `check_file` and `parquet_files`.
-        OSError: the folder cannot be read.
-    """
-    for file in parquet_files(path):
-        check_file(file, field, "ratings")
 
 
 def check_file(path: Path, field: str, content: str) -> None:
@@ -208,20 +176,21 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
     table, rows, dropped = checked_rows(table, source)
     if not len(rows):
         raise DataError(f"{table.path} holds no ratings: give a file with ratings")
-    scale = source.rating_scale
+    scale = None if source.scale is None else source.scale.to_scale()
     if not rated:
         scale = _PURCHASES
-    elif scale is None and source.binarize is not None:
-        _check_marks(table.path, rows, source.binarize)
-        # Any scale will do, as these ratings are converted to purchases.
-        scale = Scale(float(rows.levels.min()), float(rows.levels.max()), 1.0)
     elif scale is None:
-        raise DataError(_scale_missing(table.path, rows))
+        scale = _unstated_scale(table.path, rows, source.binarize)
     rows, merged = without_repeats(table, rows, source.on_duplicate)
-    merged.append(_single(rows))
+    counts = np.bincount(rows.item)
+    single = int((counts == 1).sum())
+    # If almost all items have one interaction, they may be no items.
+    few = len(rows) < _ENOUGH or single < _ALMOST_ALL * (counts > 0).sum()
+    one = Repair("items with one interaction, as if they were lists or rows", 0 if few else single)
+    merged.append(one)
     if source.least_raters > 1:
         rows, rare = rated_by(table, rows, source.least_raters)
-        merged = [*merged, rare]
+        merged.append(rare)
     return Ratings.build(
         rows.user,
         rows.item,
@@ -232,10 +201,9 @@ def _ratings(path: Path, source: DataSource, *, repaired: bool) -> Ratings:
         rows.user_ids,
         rows.item_ids,
         rows.sensitive,
-        repairs=_counted([*repairs, *dropped, *merged]),
         time=rows.time,
         ordered=True,
-    )
+    ).repaired(*repairs, *dropped, *merged)
 
 
 def _epinions(table: RawTable) -> tuple[RawTable, list[Repair]]:
@@ -266,40 +234,31 @@ def _epinions(table: RawTable) -> tuple[RawTable, list[Repair]]:
     ]
 
 
-def _single(rows: Rows) -> Repair:
-    """Count items with one interaction if almost all have one, so that they may be no items."""
-    counts = np.bincount(rows.item)
-    single = int((counts == 1).sum())
-    few = len(rows) < _ENOUGH or single < _ALMOST_ALL * (counts > 0).sum()
-    return Repair("items with one interaction, as if they were lists or rows", 0 if few else single)
-
-
-def _check_marks(path: str, rows: Rows, threshold: float) -> None:
-    """Refuse to make purchases of values that may mark "not rated".
+def _unstated_scale(path: str, rows: Rows, threshold: float | None) -> Scale:
+    """Return a scale of ratings that are converted to purchases.
 
     Raises:
-        DataError: there are some; the message names the first.
+        DataError: they are not, or some may mark "not rated"; the message says what to state.
     """
     levels, counts = occurring(rows.levels, rows.level)
     likely = likely_ratings(levels, counts)
-    marks = levels[(levels > likely[-1]) & (levels >= threshold)]
-    # Counts have many values and none below 0, and the largest is often far from the others.
-    if len(marks) and (levels[0] < 0 or len(levels) <= MOST_VALUES):
-        raise DataError(
-            f'{path}: {marks[0]:g} may mark "not rated" beside the ratings {likely[0]:g} to '
-            f"{likely[-1]:g}, and data.binarize = {threshold:g} would make it a purchase: set "
-            "scale to the range of the ratings, and outside_scale = 'drop' to leave out the others"
-        )
-
-
-def _scale_missing(path: str, rows: Rows) -> str:
-    levels, counts = occurring(rows.levels, rows.level)
-    likely = likely_ratings(levels, counts)
+    if threshold is not None:
+        above = levels[(levels > likely[-1]) & (levels >= threshold)]
+        # Counts have many values and none below 0, and the largest is often far from the others.
+        if len(above) and (levels[0] < 0 or len(levels) <= MOST_VALUES):
+            raise DataError(
+                f'{path}: {above[0]:g} may mark "not rated" beside the ratings {likely[0]:g} to '
+                f"{likely[-1]:g}, and data.binarize = {threshold:g} would make it a purchase: set "
+                "scale to the range of the ratings, and outside_scale = 'drop' to leave out the "
+                "others"
+            )
+        # Any scale will do.
+        return Scale(float(rows.levels.min()), float(rows.levels.max()), 1.0)
     extent = f"{levels[0]:.10g} to {levels[-1]:.10g}"
     begin = f"data.scale is missing and {path} holds ratings from {extent}: "
     scale = possible_scale(likely)
     if scale is None:
-        return (
+        raise DataError(
             f"{begin}set scale to the range that the raters could use, set binarize to the least "
             "rating of a purchase, or remove columns.rating to take every row as a purchase"
         )
@@ -309,22 +268,109 @@ def _scale_missing(path: str, rows: Rows) -> str:
     dropped = ""
     if marks:
         dropped = f' and outside_scale = "drop", as {" and ".join(marks)} may mark "not rated",'
-    return (
+    raise DataError(
         f"{begin}set scale = {{ {', '.join(keys)}{rounded} }}{dropped} or the range that the "
         "raters could use"
     )
 
 
-def _purchases(ratings: Ratings, threshold: float) -> Ratings:
-    kept = ratings.value >= threshold
-    if not kept.any():
-        raise DataError(
-            f"data.binarize = {threshold:g} lies above every rating (the highest is "
-            f"{ratings.value.max():g}): lower it"
-        )
-    bought = ratings.only(kept)
-    ones = np.ones(len(bought), np.float32)
-    ones.setflags(write=False)
-    below = Repair(f"rows with a rating below {threshold:g}, no interactions", int((~kept).sum()))
-    repairs = (*ratings.repairs, *_counted([below]))
-    return replace(bought, value=ones, scale=_PURCHASES, repairs=repairs)
+# The usual steps of scales, and the most steps of one.
+_STEPS, _MOST_STEPS = (1.0, 0.5, 0.25, 0.2, 0.1, 0.05, 0.01), 2000
+# The largest rating, and the least difference of the lowest and the highest.
+_LARGEST, _LEAST = 1000, 1e-3
+# The highest ratings of usual scales that begin above 0.
+_HIGHEST = (5.0, 10.0)
+# A column of an unknown name with more values than this holds counts or weights.
+MOST_VALUES = 21
+# The most values that mark what is not rated, such as 98 and 99.
+_MARKS = 3
+
+
+def usual_scale(values: Values) -> RatingScale | None:
+    """Return the scale of these ratings, which rounds them if they are on no usual steps.
+
+    Args:
+        values: at least two ratings, distinct and sorted.
+
+    Returns:
+        The scale, from the lowest rating to the highest by the largest usual step that leads to all
+        of them; else by a power of ten, from a step below to a step above. None for ratings above
+        1000, and for ratings that hardly differ.
+    """
+    low, high = float(values[0]), float(values[-1])
+    if max(-low, high) > _LARGEST or high - low < _LEAST:
+        return None
+    for step in _STEPS:
+        steps = (values - low) / step
+        if steps[-1] <= _MOST_STEPS and np.allclose(steps, np.round(steps), rtol=0, atol=1e-4):
+            return RatingScale(minimum=low, maximum=high, step=step)
+    digits = -math.ceil(math.log10((high - low) / _MOST_STEPS))
+    step = 10.0**-digits
+    ends = (
+        round(math.floor(low / step) * step, digits),
+        round(math.ceil(high / step) * step, digits),
+    )
+    return _valid(*ends, step, rounded=True)
+
+
+def possible_scale(values: Values) -> RatingScale | None:
+    """Return `usual_scale`, else a valid scale in steps of the least difference of two ratings."""
+    if len(values) < 2:
+        return None
+    step = float(np.diff(values).min())
+    return usual_scale(values) or _valid(float(values[0]), float(values[-1]), step, rounded=False)
+
+
+def occurring(numbers: Values, codes: NDArray[np.int32]) -> tuple[Values, NDArray[np.int64]]:
+    """Return the distinct finite values of a column, sorted, and the number of rows of each.
+
+    Args:
+        numbers: the number of each code; several codes may have the same.
+        codes: the code of each row, −1 if it has none.
+    """
+    counts = np.bincount(codes[codes >= 0], minlength=len(numbers))
+    known = np.isfinite(numbers) & (counts > 0)
+    values, index = np.unique(numbers[known], return_inverse=True)
+    return values, np.bincount(index, counts[known], len(values)).astype(np.int64)
+
+
+def likely_ratings(values: Values, rows: NDArray[np.int64]) -> Values:
+    """Return the values without those at the ends that may mark "not rated".
+
+    Such are −1 beside 1 to 10, 99 beside −10 to 10, 0 beside 1 to 5. A value may be one if it is
+
+    - far from three others or more: by more than half of their range, if these are five or more,
+      else by ten times their range;
+    - the only one below 0, an integer, and less far from 0 than the highest;
+    - 0 beside few positive values that end at 5 or 10, or in more rows than each of four others.
+
+    Args:
+        values: distinct values, sorted `(n,)`.
+        rows: the number of rows that have each `(n,)`.
+    """
+    count = len(values)
+    for cut in range(1, min(_MARKS, count - 2) + 1):
+        for low, high in ((cut, count), (0, count - cut)):
+            gap = values[cut] - values[cut - 1] if low else values[high] - values[high - 1]
+            extent, others = values[high - 1] - values[low], high - low
+            far = others >= 3 and gap > (extent / 2 if others >= 5 else 10 * extent)
+            if far or (low == 1 and _odd_first(values, rows)):
+                return likely_ratings(values[low:high], rows[low:high])
+    return values
+
+
+def _odd_first(values: Values, rows: NDArray[np.int64]) -> bool:
+    """Whether the lowest of three values or more may mark "not rated" by its sign or as 0."""
+    first, second, last = values[0], values[1], values[-1]
+    if first < 0:
+        return bool(second >= 0 and first.is_integer() and last > -first)
+    usual = len(values) > 3 and len(values) <= MOST_VALUES and last in _HIGHEST
+    return bool(first == 0 and (usual or (len(values) > 4 and rows[0] > rows[1:].max())))
+
+
+def _valid(minimum: float, maximum: float, step: float, *, rounded: bool) -> RatingScale | None:
+    options = {"round": True} if rounded else {}
+    try:
+        return RatingScale(minimum=minimum, maximum=maximum, step=step, **options)
+    except ValidationError:
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.messages import listed, quoted, show
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings, Repair
-from dpaudit.data.readers import times
-from dpaudit.data.readers.cells import Codes, Fault, Mask, RawTable, identifier, looked_up
-from dpaudit.data.readers.columns import IdColumn, missing, not_a_number, ratings, users_and_items
+from dpaudit.data.readers.cells import Codes, Fault, Mask, RawTable, identifier, looked_up, times_of
+from dpaudit.data.readers.columns import missing, not_a_number, ratings, users_and_items
 from dpaudit.data.readers.text_pieces import blanks_repeat
 from dpaudit.data.source import DataSource, OnDuplicate
 from dpaudit.data.source_parts import RatingScale, SensitiveSource
@@ -92,16 +91,19 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
     keep, drop = source.missing_ids == "keep", source.missing_ids == "drop"
     users, items = users_and_items(table, markers=keep)
     user, item = users.codes, items.codes
-    faults = [] if drop else _unnamed(table, user, "user", source)
-    faults += [] if drop else _unnamed(table, item, "item", source)
+    faults: list[Fault] = []
+    if not drop:
+        faults = _unnamed(table, user, "user", source) + _unnamed(table, item, "item", source)
     level, levels, outside = np.zeros(len(user), np.int32), np.ones(1), None
     sensitive, repairs = None, [*table.repairs, *users.repairs("user"), *items.repairs("item")]
     if "rating" in table.cells:
         level, levels, outside, fault = _convert(table, source)
         faults += fault
-        scale = source.plain.scale
+        scale = source.scale
         if scale is not None and scale.round:
-            levels, between = _rounded(levels, scale)
+            steps = (levels - scale.minimum) / scale.step
+            nearest = np.round(steps)
+            levels, between = scale.minimum + scale.step * nearest, np.abs(steps - nearest) > 1e-4
             repairs.append(
                 Repair("ratings rounded to a step of the scale", int(between[level].sum()))
             )
@@ -113,42 +115,21 @@ def checked_rows(table: RawTable, source: DataSource) -> tuple[RawTable, Rows, l
         repairs.append(without)
     time: Values | None = np.arange(len(user), dtype=np.float64) if source.in_order else None
     if "time" in table.cells:
-        time, fault = times.of(table)
+        time, fault = times_of(table)
         faults += fault
-    if faults:
-        table.refuse(faults)
+    table.refuse(faults)
     nameless = drop and min(user.min(initial=0), item.min(initial=0)) < 0
     dropped = {
         "rows without a user or an item": (user < 0) | (item < 0) if nameless else None,
         "rows with a rating outside the scale": outside,
     }
-    rows = Rows(user, item, level, levels, sensitive, time, _array(users), _array(items))
-    return _without(table.without_cells(), rows, dropped, repairs)
-
-
-def _array(column: IdColumn) -> Names:
-    return np.array(column.names, object)
-
-
-def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> list[Fault]:
-    """Return the fault of the first row without an id, if any."""
-    # If several blanks separate the columns, no row has an id.
-    padded = source.plain.delimiter == "\t" and (codes < 0).all()
-    if padded or source.plain.delimiter == " ":
-        return missing(table, codes, what, blanks_repeat("data"))
-    return missing(table, codes, what, _DROP, _KEEP)
-
-
-def _without(
-    table: RawTable,
-    rows: Rows,
-    dropped: dict[str, Mask | None],
-    repairs: list[Repair],
-) -> tuple[RawTable, Rows, list[Repair]]:
-    """Return the rows that no mask drops; a row counts for the first mask that drops it."""
-    kept, counts = np.ones(len(rows), np.bool_), list[Repair]()
+    names = (np.array(column.names, object) for column in (users, items))
+    rows = Rows(user, item, level, levels, sensitive, time, *names)
+    # The table is for messages from here on, so that its columns can be freed.
+    table, kept, counts = replace(table, cells={}), np.ones(len(rows), np.bool_), list[Repair]()
     for what, mask in dropped.items():
         if mask is not None:
+            # A row counts for the first mask that drops it.
             counts.append(Repair(what, int((kept & mask).sum())))
             kept &= ~mask
     if counts:
@@ -156,12 +137,21 @@ def _without(
     return table, rows, [*counts, *repairs]
 
 
+def _unnamed(table: RawTable, codes: Codes, what: str, source: DataSource) -> list[Fault]:
+    """Return the fault of the first row without an id, if any."""
+    # If several blanks separate the columns, no row has an id.
+    padded = source.delimiter == "\t" and (codes < 0).all()
+    if padded or source.delimiter == " ":
+        return missing(table, codes, what, blanks_repeat("data"))
+    return missing(table, codes, what, _DROP, _KEEP)
+
+
 def _convert(table: RawTable, source: DataSource) -> tuple[Codes, Values, Mask | None, list[Fault]]:
     """Return the level of each row, the levels, the mask of rows to drop, and the first fault.
 
     The mask is None if no row is dropped. The level of a dropped row is NaN.
     """
-    scale, drop = source.plain.scale, source.outside_scale == "drop"
+    scale, drop = source.scale, source.outside_scale == "drop"
     column = ratings(table)
     codes, distinct, numbers = column.codes, column.distinct, column.numbers
     outside = [drop and _outside(rating, scale) for rating in numbers]
@@ -180,13 +170,6 @@ def _convert(table: RawTable, source: DataSource) -> tuple[Codes, Values, Mask |
     header = row == 0 and words and np.isnan([*numbers, np.nan][codes[0]])
     hint = ", or set data.header = true if the line holds the columns' names" if header else ""
     return codes, levels, dropped, [(row, "rating", f"{fault}{hint}")]
-
-
-def _rounded(levels: Values, scale: RatingScale) -> tuple[Values, Mask]:
-    """Return the nearest step of the scale to each level, and which levels are on none."""
-    steps = (levels - scale.minimum) / scale.step
-    nearest = np.round(steps)
-    return scale.minimum + scale.step * nearest, np.abs(steps - nearest) > 1e-4
 
 
 def _outside(rating: float, scale: RatingScale | None) -> bool:
@@ -273,20 +256,36 @@ def without_repeats(
     Raises:
         DataError: a pair is repeated and `on_duplicate` is `error`.
     """
-    from dpaudit.kernels.text_fields import increasing
+    from dpaudit.kernels.text_fields import increasing, sort_pairs
 
     if increasing(rows.user, rows.item):
         return rows, []
     if rows.time is not None and on_duplicate != "error":
         rows = rows.take(np.argsort(rows.time, kind="stable").astype(np.int32))
-    order, ordered = _ordered(rows)
+    order = np.empty(len(rows), np.int32)
+    starts, marks = (np.zeros(len(ids) + 1, np.int64) for ids in (rows.user_ids, rows.item_ids))
+    # By user, then item, then place.
+    sort_pairs(rows.user, rows.item, starts, marks, order)
+    ordered = rows.take(order)
     if increasing(ordered.user, ordered.item):
         return ordered, []
     new = (np.diff(ordered.user) != 0) | (np.diff(ordered.item) != 0)
     starts = np.append(0, np.flatnonzero(new) + 1)
     counts = np.diff(starts, append=len(rows))
     if on_duplicate == "error":
-        _refuse_repeats(table, rows, order, starts[counts > 1])
+        repeated = starts[counts > 1]
+        firsts = repeated[np.argsort(order[repeated])][:3]
+        examples = "; ".join(
+            f"user {show(rows.user_ids[rows.user[row]])}, item "
+            f"{show(rows.item_ids[rows.item[row]])} at {table.place(int(row))} and "
+            f"{table.place(int(again))}"
+            for row, again in zip(order[firsts], order[firsts + 1], strict=True)
+        )
+        pairs = "pair is" if len(repeated) == 1 else "pairs are"
+        raise DataError(
+            f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({examples}): remove the "
+            "repeats or set data.on_duplicate to 'last' or 'mean'"
+        )
     kept, value = ordered.take((starts + counts - 1).astype(np.int32)), ordered.value
     same = int((value == np.repeat(kept.value, counts)).sum()) - len(kept)
     other = len(rows) - len(kept) - same
@@ -303,16 +302,6 @@ def without_repeats(
         Repair("rows that repeat a user, an item and their rating", same),
         Repair(f"rows that repeat a user and an item with another rating, where {fate}", other),
     ]
-
-
-def _ordered(rows: Rows) -> tuple[Codes, Rows]:
-    """Return the order of the rows by user, then item, then place, and the rows in this order."""
-    from dpaudit.kernels.text_fields import sort_pairs
-
-    order = np.empty(len(rows), np.int32)
-    starts, marks = (np.zeros(len(ids) + 1, np.int64) for ids in (rows.user_ids, rows.item_ids))
-    sort_pairs(rows.user, rows.item, starts, marks, order)
-    return order, rows.take(order)
 
 
 def rated_by(table: RawTable, rows: Rows, least: int) -> tuple[Rows, Repair]:
@@ -346,20 +335,6 @@ def rated_by(table: RawTable, rows: Rows, least: int) -> tuple[Rows, Repair]:
         item_ids=rows.item_ids[items],
     )
     return left, dropped
-
-
-def _refuse_repeats(table: RawTable, rows: Rows, order: Codes, repeated: Codes) -> NoReturn:
-    firsts = repeated[np.argsort(order[repeated])][:3]
-    examples = "; ".join(
-        f"user {show(rows.user_ids[rows.user[row]])}, item {show(rows.item_ids[rows.item[row]])} "
-        f"at {table.place(int(row))} and {table.place(int(again))}"
-        for row, again in zip(order[firsts], order[firsts + 1], strict=True)
-    )
-    pairs = "pair is" if len(repeated) == 1 else "pairs are"
-    raise DataError(
-        f"{table.path}: {len(repeated)} (user, item) {pairs} repeated ({examples}): remove the "
-        "repeats or set data.on_duplicate to 'last' or 'mean'"
-    )
 
 
 def drawn(ratings: Ratings, settings: SensitiveSource) -> Ratings:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
-from dpaudit.data.ratings import Friends, Repair
+from dpaudit.data.ratings import Friends, Ratings, Repair
 from dpaudit.data.readers.cells import (
     Fault,
     Mask,
@@ -23,79 +23,67 @@ from dpaudit.data.readers.cells import (
 from dpaudit.data.readers.columns import IdColumn, missing, unsorted_ids
 from dpaudit.data.source import MissingIds
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 Numbers = NDArray[np.int64]
 # The most ids in a message.
 _SHOWN = 3
 _SHARE = "give the share of ε that the user accepts, the user's own ε divided by the model's"
 
 
-def friends_of(
-    table: RawTable,
-    user_ids: NDArray[np.object_],
-    ratings: Path,
-    *,
-    mutual: bool,
-    missing_ids: MissingIds = "error",
-) -> tuple[Friends, list[Repair]]:
-    """Return the links between the users of some ratings, and count those left out.
+def with_friends(
+    ratings: Ratings, table: RawTable, file: Path, mutual: bool, missing_ids: MissingIds
+) -> Ratings:
+    """Return the ratings with the links between their users, and count those left out.
 
     Left out are, in this order, links without an end if `missing_ids` is `drop`, self-links,
     repeats, and links with an end that is not among the users.
 
     Args:
+        ratings: the ratings, with ids.
         table: the links, with the columns `truster` and `trustee`.
-        user_ids: the ids of the users, in their order.
-        ratings: the file of the ids, for messages.
+        file: the file of the ratings, for messages.
         mutual: whether every link counts in both directions.
         missing_ids: what to do with a link without an end, as in `DataSource`.
 
     Raises:
         DataError: an id is missing, or no link is left.
     """
-    known = len(user_ids)
-    number = {str(name): index for index, name in enumerate(user_ids)}
-    left, right = _ends(table, number, missing_ids)
+    number = {str(name): index for index, name in enumerate(_known(ratings.user_ids))}
+    known = len(number)
+    ends, faults = [], list[Fault]()
+    for what in ("truster", "trustee"):
+        column = unsorted_ids(table, what, markers=missing_ids == "keep")
+        if missing_ids != "drop":
+            faults += missing(table, column.codes, what)
+        # Unknown names get the numbers that follow.
+        of_name = [number.setdefault(name, len(number)) for name in column.names]
+        ends.append(np.array([*of_name, -1], np.int64)[column.codes])
+    table.refuse(faults)
+    left, right = ends
     whole = (left >= 0) & (right >= 0)
     other = whole & (left != right)
     # Encode each pair of names as one number; the names of users come first.
     pairs = np.unique(left[other] * len(number) + right[other])
     kept = (pairs // len(number) < known) & (pairs % len(number) < known)
     if not kept.any():
-        raise DataError(_none_left(table, other, user_ids, ratings))
+        raise DataError(_none_left(table, other, _known(ratings.user_ids), file))
     truster, trustee = pairs[kept] // len(number), pairs[kept] % len(number)
     if mutual:
         both = np.concatenate((truster * known + trustee, trustee * known + truster))
         truster, trustee = np.divmod(np.unique(both), known)
-    repairs = [
+    return ratings.repaired(
         Repair("links without an end", int((~whole).sum())),
         Repair("links of a user to themselves", int((whole & ~other).sum())),
         Repair("repeated links", int(other.sum()) - len(pairs)),
         Repair("links with an end that is not among the raters", int((~kept).sum())),
-    ]
-    return Friends.build(truster, trustee, known), repairs
+        friends=Friends.build(truster, trustee, known),
+    )
 
 
-def _ends(
-    table: RawTable, number: dict[str, int], missing_ids: MissingIds
-) -> tuple[Numbers, Numbers]:
-    """Return the numbers of both ends of each link, −1 for none; `number` gets unknown names."""
-    ends = []
-    faults = []
-    for what in ("truster", "trustee"):
-        column = unsorted_ids(table, what, markers=missing_ids == "keep")
-        if missing_ids != "drop":
-            faults += missing(table, column.codes, what)
-        of_name = [number.setdefault(name, len(number)) for name in column.names]
-        ends.append(np.array([*of_name, -1], np.int64)[column.codes])
-    if faults:
-        table.refuse(faults)
-    return ends[0], ends[1]
+def _known(ids: NDArray[np.object_] | None) -> NDArray[np.object_]:
+    return np.empty(0, object) if ids is None else ids
 
 
-def _none_left(table: RawTable, other: Mask, user_ids: NDArray[np.object_], ratings: Path) -> str:
+def _none_left(table: RawTable, other: Mask, user_ids: NDArray[np.object_], file: Path) -> str:
     """Say why no link is left; `other` is the mask of links that are not self-links `(n,)`."""
     count = len(other)
     if not count:
@@ -110,27 +98,26 @@ def _none_left(table: RawTable, other: Mask, user_ids: NDArray[np.object_], rati
     users = ", ".join(map(show, user_ids[:_SHOWN]))
     link = " and ".join(map(show, pair))
     return (
-        f"{table.path}: none of its {count} links leads from one user of {place(ratings)} to "
+        f"{table.path}: none of its {count} links leads from one user of {place(file)} to "
         f"another: its ids are such as {users}, and a link is between {link}; "
         "most likely the files belong to different data sets, so give the files of one"
     )
 
 
-def budgets_of(
-    table: RawTable, user_ids: NDArray[np.object_], ratings: Path, *, markers: bool = False
-) -> tuple[NDArray[np.float64], Repair]:
-    """Return the budget of each user of some ratings `(N,)`, and count the rows of other users.
+def with_budgets(ratings: Ratings, table: RawTable, file: Path, *, markers: bool) -> Ratings:
+    """Return the ratings with the budget of each user, and count the rows of other users.
 
     Args:
+        ratings: the ratings, with ids.
         table: the budgets, with the columns `user` and `budget`.
-        user_ids: the ids of the users, in their order.
-        ratings: the file of the ids, for messages.
+        file: the file of the ratings, for messages.
         markers: whether markers of missing values are ids like others.
 
     Raises:
         DataError: an id is missing, a budget is not a number above 0 and at most 1, a user has two
             rows, or a user of the ratings has none.
     """
+    user_ids = _known(ratings.user_ids)
     users, column = unsorted_ids(table, "user", markers=markers), table.coded("budget")
     values = column.per_row(map(number, column.distinct), np.nan)
     faults = missing(table, users.codes, "user")
@@ -143,38 +130,33 @@ def budgets_of(
         hint = ", or set data.budgets.header = true" if row == 0 and np.isnan(values[0]) else ""
         faults.append((row, "budget", f"{fault}: {_SHARE}{hint}"))
     faults = faults or _repeated(users, "user", "user", "budget")
-    if faults:
-        table.refuse(faults)
+    table.refuse(faults)
     rows = _rows_of(users, user_ids)
     if (rows < 0).any():
         user, count = user_ids[int(np.argmin(rows))], int((rows < 0).sum())
         raise DataError(
             f"{table.path}, {table.label('user')}: {count} of the {len(rows)} users of "
-            f"{place(ratings)} have no budget, such as user {show(user)}: add a row for each, with "
+            f"{place(file)} have no budget, such as user {show(user)}: add a row for each, with "
             "the budget 1 where all of ε may be used"
         )
     budgets = values[rows]
     budgets.setflags(write=False)
-    return budgets, Repair("budgets of users without ratings", len(values) - len(rows))
+    unused = Repair("budgets of users without ratings", len(values) - len(rows))
+    return ratings.repaired(unused, budgets=budgets)
 
 
-def features_of(
-    table: RawTable,
-    ids: NDArray[np.object_],
-    what: Literal["user", "item"],
-    *,
-    drop: bool = False,
-    markers: bool = False,
-) -> tuple[DataFrame, list[Repair]]:
-    """Return the features of each user or item, and count the rows and ids that are left out.
+def with_features(
+    ratings: Ratings, table: RawTable, what: str, *, drop: bool, markers: bool
+) -> Ratings:
+    """Return the ratings with features, and count the rows and ids that are left out.
 
-    Row `i` is of `ids[i]`; one without a row in the file has no value, which is NaN in a column of
-    numbers and None in one of text.
+    Row `i` is of the user or item `i`; one without a row in the file has no value, which is NaN in
+    a column of numbers and None in one of text.
 
     Args:
+        ratings: the ratings, with ids.
         table: the ids in the column `id`, and the features in all others.
-        ids: the ids with interactions, in their order.
-        what: what has the ids.
+        what: what has the ids, `user` or `item`.
         drop: whether rows of other ids are dropped instead of refused.
         markers: whether markers of missing values are ids like others.
 
@@ -183,6 +165,7 @@ def features_of(
     """
     import pandas as pd
 
+    ids = _known(ratings.user_ids if what == "user" else ratings.item_ids)
     column = unsorted_ids(table, "id", markers=markers)
     faults = missing(table, column.codes, "id", of=what)
     faults += _repeated(column, "id", what, "row")
@@ -193,16 +176,16 @@ def features_of(
         fault = f"{what} {show(column.names[column.codes[row]])} has no interaction{more}"
         remedy = f"correct the id, or set data.{what}s.unknown = 'drop' to leave such rows out"
         faults.append((row, "id", f"{fault}: {remedy}"))
-    if faults:
-        table.refuse(faults)
+    table.refuse(faults)
     rows = _rows_of(column, ids)
     frame = pd.DataFrame(
         {name: _column(table, name)[rows] for name in table.columns if name != "id"}
     )
-    return frame, [
+    return ratings.repaired(
         Repair(f"rows of {what}s without interactions in data.{what}s", int(unknown.sum())),
         Repair(f"{what}s without a row in data.{what}s", int((rows < 0).sum())),
-    ]
+        **{f"{what}_features": frame},
+    )
 
 
 def _repeated(column: IdColumn, meaning: str, what: str, content: str) -> list[Fault]:

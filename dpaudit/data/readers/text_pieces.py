@@ -36,8 +36,13 @@ def separated(text: bytes, delimiter: str) -> bytes:
     """Return whole lines with a delimiter of one byte: the given one, or `UNIT_SEPARATOR`."""
     if delimiter == BLANKS:
         return _BETWEEN.sub(UNIT_SEPARATOR.encode(), _AROUND.sub(b"", text))
-    between = delimiter.encode()
-    return text if len(between) == 1 else text.replace(between, UNIT_SEPARATOR.encode())
+    between = one_byte(delimiter)
+    return text if between == delimiter else text.replace(delimiter.encode(), between.encode())
+
+
+def one_byte(delimiter: str) -> str:
+    """Return the delimiter of one byte that `separated` leaves or puts in the place of another."""
+    return delimiter if len(delimiter.encode()) == 1 else UNIT_SEPARATOR
 
 
 def blanks_repeat(table: str) -> str:
@@ -171,41 +176,36 @@ def _as_utf8(path: Path, parts: Iterator[bytes], encoding: str) -> Iterator[byte
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file, unpacked if needed."""
+    """Yield the bytes of a file, unpacked if needed.
+
+    Raises:
+        DataError: the file is too large, or a line is longer than the limit, or it is damaged.
+    """
     try:
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
+            length, lines, size = os.fstat(file.fileno()).st_size, 0, 0
+            source: io.BufferedIOBase = file
+            most = most_lines = limits.LARGEST
             if path.suffix == ".gz" or file.peek(2).startswith(b"\x1f\x8b"):
-                with gzip.GzipFile(fileobj=file) as packed:
-                    yield from _bounded(path, packed, limits.unpacked(size), limits.rows(size))
-            else:
-                yield from _bounded(path, file, limits.LARGEST, limits.LARGEST)
+                source = gzip.GzipFile(fileobj=file)
+                most, most_lines = limits.unpacked(length), limits.rows(length)
+            while piece := source.read(limits.LINE):
+                ends = piece.count(b"\n") + piece.count(b"\r")
+                if not ends and len(piece) == limits.LINE:
+                    raise DataError(
+                        f"{place(path)}: a line is longer than {limits.LINE // limits.MIB} MiB: "
+                        "give a text file with one rating per line"
+                    )
+                size += len(piece)
+                lines += ends
+                if size > most or lines > most_lines:
+                    raise DataError(
+                        f"{place(path)} holds more than {most // limits.MIB} MiB or {most_lines} "
+                        "lines of text, the limit for a file of its size: unpack it, or keep the "
+                        "part that the audit needs"
+                    )
+                yield piece
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             f"{place(path)} is not a complete gzip file ({error}): download it again"
         ) from None
-
-
-def _bounded(path: Path, source: io.BufferedIOBase, most: int, most_lines: int) -> Iterator[bytes]:
-    """Yield the content of a file of at most `most` bytes and `most_lines` lines.
-
-    Raises:
-        DataError: the file is larger, or a line is longer than the limit.
-    """
-    size = lines = 0
-    while piece := source.read(limits.LINE):
-        ends = piece.count(b"\n") + piece.count(b"\r")
-        if not ends and len(piece) == limits.LINE:
-            raise DataError(
-                f"{place(path)}: a line is longer than {limits.LINE // limits.MIB} MiB: give a "
-                "text file with one rating per line"
-            )
-        size += len(piece)
-        lines += ends
-        if size > most or lines > most_lines:
-            raise DataError(
-                f"{place(path)} holds more than {most // limits.MIB} MiB or {most_lines} lines of "
-                "text, the limit for a file of its size: unpack it, or keep the part that the "
-                "audit needs"
-            )
-        yield piece

@@ -111,7 +111,15 @@ def _parquet(request: Request, arrays: list[Array]) -> Reply:
             return {"fault": "nested", "names": nested}
         if about.num_rows > request["rows"]:
             return {"fault": "packed"}
-        distinct = [_coded(file, column, arrays, request["most_characters"]) for column in wanted]
+        distinct = []
+        for column in wanted:
+            codes, values = None, list[Any]()
+            if pa.types.is_integer(schema.field(column).type):
+                codes, values = _near(file, column)
+            if codes is None:
+                codes, values = _encoded(file, column, request["most_characters"])
+            arrays.append(codes)
+            distinct.append(values)
     if len({len(array) for array in arrays}) > 1:
         raise ValueError("its columns have different lengths")
     return {"names": names, "width": len(names), "distinct": distinct}
@@ -128,18 +136,6 @@ def _parts(file: Any, column: int) -> Iterator[Any]:
         # The reader does not check that text is UTF-8 and that indices of values are in range.
         batch.validate(full=True)
         yield batch.column(same.index(column))
-
-
-def _coded(file: Any, column: int, arrays: list[Array], most: int) -> list[Any]:
-    """Append the index of each value, −1 for a null; return the values."""
-    import pyarrow as pa
-
-    kind = file.schema_arrow.field(column).type
-    codes, values = _near(file, column) if pa.types.is_integer(kind) else (None, [])
-    if codes is None:
-        codes, values = _encoded(file, column, most)
-    arrays.append(codes)
-    return values
 
 
 def _near(file: Any, column: int) -> tuple[Array | None, list[int]]:

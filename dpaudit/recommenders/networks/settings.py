@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Name = Literal["mf", "ncf", "two-tower", "lightgcn", "multvae", "sasrec", "gru4rec"]
@@ -43,10 +43,6 @@ class Settings:
         """The number of steps in which the training goes through the records once."""
         return max(1, round(1 / self.sampling_rate))
 
-    def read(self) -> list[str]:
-        """Return the names of the parameters that the model reads."""
-        return [field.name for field in fields(self) if getattr(self, field.name) is not None]
-
 
 DEFAULTS: Mapping[Name, Settings] = {
     "mf": Settings(32, 10, 0.01, 0.003, negatives=4),
@@ -72,7 +68,7 @@ def resolved(model: Name, given: Mapping[str, Any]) -> Settings:
     """
     defaults = DEFAULTS[model]
     chosen = {name: value for name, value in given.items() if value is not None}
-    known = defaults.read()
+    known = [name for name, value in asdict(defaults).items() if value is not None]
     for name, value in chosen.items():
         if name not in known:
             raise ValueError(

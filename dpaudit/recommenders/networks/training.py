@@ -13,10 +13,16 @@ from torch import nn
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import RowModel
-from dpaudit.recommenders.networks.multvae import MultVAE
-from dpaudit.recommenders.networks.network import SPREAD, Network, single_threaded
-from dpaudit.recommenders.networks.pairs import Factorisation, LightGCN, Neural, Pairs, TwoTower
-from dpaudit.recommenders.networks.sequences import GRU4Rec, SASRec
+from dpaudit.recommenders.networks.histories import GRU4Rec, MultVAE, SASRec
+from dpaudit.recommenders.networks.network import (
+    SPREAD,
+    Factorisation,
+    LightGCN,
+    Network,
+    Neural,
+    TwoTower,
+    single_threaded,
+)
 from dpaudit.recommenders.networks.settings import Name, Settings
 
 FORMS: dict[Name, type[Network]] = {
@@ -120,7 +126,12 @@ def private_model(
         warnings.filterwarnings("ignore", "Full backward hook", UserWarning)
         # Of the CPU alone: torch.manual_seed would seed GPUs too.
         torch.default_generator.manual_seed(seed)
-        _draw(network)
+        # Parameters too are drawn from PyTorch's random numbers.
+        for name, layer in network.named_modules():
+            if isinstance(layer, nn.Linear):
+                layer.reset_parameters()
+            elif isinstance(layer, nn.Embedding) and name != "biases":
+                layer.weight.data = torch.randn(layer.weight.shape) * SPREAD
         optimizer = torch.optim.Adam(network.parameters(), settings.learning_rate)
         step = private_step(network, optimizer, noise_multiplier, max_grad_norm)
         owners, chosen, positive = map(
@@ -135,15 +146,6 @@ def private_model(
             wanted[:, 0] = positive[batch]
             step(owners[batch], items, wanted)
         return fitted(network)
-
-
-def _draw(network: Pairs) -> None:
-    """Draw parameters from PyTorch's random numbers, as those of a private training are."""
-    for name, layer in network.named_modules():
-        if isinstance(layer, nn.Linear):
-            layer.reset_parameters()
-        elif isinstance(layer, nn.Embedding) and name != "biases":
-            layer.weight.data = torch.randn(layer.weight.shape) * SPREAD
 
 
 def private_step(

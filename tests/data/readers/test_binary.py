@@ -18,6 +18,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.data.readers.binary import parquet_names, read_parquet
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.readers.columns import ids
+from dpaudit.data.source_parts import Layout
 
 U1, U2 = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -91,7 +92,7 @@ TYPES: dict[str, tuple[pa.Array, list[str], list[int]]] = {
 def every(tmp_path_factory: pytest.TempPathFactory) -> RawTable:
     path = tmp_path_factory.mktemp("types") / "r.parquet"
     pq.write_table(pa.table({name: column for name, (column, _, _) in TYPES.items()}), path)
-    return read_parquet(path, {name: name for name in TYPES})
+    return read_parquet(path, Layout(",", False, {name: name for name in TYPES}))
 
 
 @pytest.mark.cases("name", TYPES)
@@ -105,7 +106,12 @@ def test_ids_of_every_plain_type_are_told_apart(every: RawTable, name: str) -> N
 def test_categories_of_polars_are_read(tmp_path: Path, kind: Any) -> None:
     path = tmp_path / "r.parquet"
     pl.DataFrame({"u": pl.Series(["b", "a", "b", None], dtype=kind)}).write_parquet(path)
-    assert ids(read_parquet(path, {"user": "u"}), "user").codes.tolist() == [1, 0, 1, -1]
+    assert ids(read_parquet(path, Layout(",", False, {"user": "u"})), "user").codes.tolist() == [
+        1,
+        0,
+        1,
+        -1,
+    ]
 
 
 @pytest.mark.long
@@ -125,10 +131,12 @@ def test_lists_and_records_are_no_ids(tmp_path: Path, column: pa.Array) -> None:
     path = tmp_path / "r.parquet"
     pq.write_table(pa.table({"u": column}), path)
     with pytest.raises(DataError, match=r"column 'u': .* lists or records"):
-        read_parquet(path, {"user": "u"})
+        read_parquet(path, Layout(",", False, {"user": "u"}))
 
 
-@pytest.mark.parametrize("read", [parquet_names, lambda path: read_parquet(path, {"user": "u"})])
+@pytest.mark.parametrize(
+    "read", [parquet_names, lambda path: read_parquet(path, Layout(",", False, {"user": "u"}))]
+)
 def test_a_type_that_the_reader_does_not_know_is_a_sentence(tmp_path: Path, read: Any) -> None:
     path = tmp_path / "r.parquet"
     pl.DataFrame({"u": pl.Series([1], dtype=pl.Int128)}).write_parquet(path)

@@ -12,7 +12,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.data.interactions import given_ratings
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.data.sniff import source_of
+from dpaudit.data.sniff import sniff
 from dpaudit.data.source import DataSource
 
 ROWS = ["1,10,4", "1,11,3", "2,10,5", "3,12,1"]
@@ -22,7 +22,7 @@ def loaded(folder: Path, lines: list[str], **options: Any) -> Ratings:
     path = folder / "r.csv"
     path.write_bytes("\n".join(lines).encode())
     return load(
-        DataSource(format="delimited", path=str(path), **options) if options else source_of(path)
+        DataSource(format="delimited", path=str(path), **options) if options else sniff(path).source
     )
 
 
@@ -90,4 +90,4 @@ def test_a_repeated_header_of_a_frame_is_left_out(tmp_path: Path) -> None:
     assert (ratings.n_users, ratings.repairs[0].count) == (2, 1)
     path = tmp_path / "r.parquet"
     frame.to_parquet(path)
-    assert load(source_of(path)).repairs == ratings.repairs
+    assert load(sniff(path).source).repairs == ratings.repairs

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, Ratings, limits, load
-from dpaudit.data.readers import delimited
+from dpaudit.data.readers import text
 from dpaudit.data.readers.cells import RawTable
 from dpaudit.data.source_parts import Layout
 
@@ -55,10 +55,10 @@ def outcome(table: RawTable) -> dict[str, Any]:
 
 def same(path: Path, layout: Layout) -> bool:
     """Whether the text is usual; if so, both readers must agree."""
-    table = delimited.read_usual(path, layout)
+    table = text.read_usual(path, layout)
     if table is None:
         return False
-    assert outcome(table) == outcome(delimited.read_any(path, layout))
+    assert outcome(table) == outcome(text.read_any(path, layout))
     return True
 
 
@@ -122,7 +122,7 @@ def test_many_parts_and_values(
 def test_values_that_share_a_hash_are_read_as_any_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delimited._Values, "add", lambda *_: False)
+    monkeypatch.setattr(text._Values, "add", lambda *_: False)
     (tmp_path / "r").write_text("1,2,3\n")
     assert not same(tmp_path / "r", Layout(",", False, COLUMNS))
     assert len(read(tmp_path / "r")) == 1
@@ -150,7 +150,7 @@ def loaded(path: Path, **options: Any) -> Any:
 def both_ways(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
     quickly = loaded(path, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(delimited, "read_usual", lambda *_: None)
+        patch.setattr(text, "read_usual", lambda *_: None)
         assert loaded(path, **options) == quickly
     return quickly
 

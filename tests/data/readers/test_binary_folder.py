@@ -9,7 +9,7 @@ import pytest
 
 from dpaudit.core.errors import DataError
 from dpaudit.data import DataSource, load
-from dpaudit.data.readers.folder import parquet_files, unread_parts
+from dpaudit.data.readers.binary import parquet_files, unread_parts
 from dpaudit.data.sniff import sniff
 
 SOURCE = {"format": "delimited", "header": True, "columns": {"user": "user", "item": "item"}}

@@ -10,7 +10,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.networks.settings import Settings
 
 torch = pytest.importorskip("torch")
-pairs = pytest.importorskip("dpaudit.recommenders.networks.pairs")
+pairs = pytest.importorskip("dpaudit.recommenders.networks.network")
 
 USERS, ITEMS = 5, 7
 SETTINGS = Settings(3, 1, 1.0, 0.01, negatives=2, layers=3)

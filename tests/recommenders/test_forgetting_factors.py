@@ -13,11 +13,10 @@ from scipy.sparse import csr_array
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import Unlearning
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders import unlearning
+from dpaudit.recommenders import forgetting
 from dpaudit.recommenders.base import Deletion, FactorModel, Query
-from dpaudit.recommenders.forgetting import Forgetting
+from dpaudit.recommenders.forgetting import Forgetting, Pair, ascended, newton_step
 from dpaudit.recommenders.implicit import Implicit
-from dpaudit.recommenders.unlearning import Pair, ascended, newton_step
 
 N, M, D, LAMBDA = 8, 6, 2, 0.3
 DATA = small_ratings()
@@ -54,7 +53,7 @@ def newton(vector: Any, seen: csr_array, kept: csr_array) -> Any:
 
 
 def test_the_newton_step_errs_by_the_square_of_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unlearning, "ITERATIONS", 200)
+    monkeypatch.setattr(forgetting, "ITERATIONS", 200)
     seen = confidences()
     trained = optimum(seen, np.random.default_rng(1).normal(size=(N + M) * D) * 0.5)
     user, item = (int(index[3]) for index in seen.nonzero())
@@ -93,7 +92,7 @@ def test_an_ascent_follows_the_gradient_and_leaves_constant_columns() -> None:
         return csr_array(2 * s)
 
     after = ascended(pair, slopes, (np.array([1, 0]), np.array([1, 1])))
-    assert len(losses) == unlearning.ASCENTS
+    assert len(losses) == forgetting.ASCENTS
     assert (np.diff(losses) > 0).all()
     np.testing.assert_array_equal(after.users[:, 1], pair.users[:, 1])
     assert (after.items != pair.items).all()

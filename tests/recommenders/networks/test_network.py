@@ -14,7 +14,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.torch import Torch
 
 torch = pytest.importorskip("torch")
-pairs = pytest.importorskip("dpaudit.recommenders.networks.pairs")
+pairs = pytest.importorskip("dpaudit.recommenders.networks.network")
 
 USERS, ITEMS = 60, 40
 

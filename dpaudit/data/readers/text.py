@@ -1,9 +1,9 @@
-"""Read delimited text as a table of the needed columns.
+"""Read delimited text, or JSON lines, as a table of the needed columns.
 
-Usual text is read quickly: the values of each needed column are numbered by their bytes as they are
-read, whatever they mean, so a wrong value is found later, as in other tables. Text is usual if its
-lines have the same number of fields, none is blank, and quotes enclose whole fields within a line.
-Any other text is read record by record, which says what is wrong in it.
+Usual delimited text is read quickly: the values of each needed column are numbered by their bytes
+as they are read, whatever they mean, so a wrong value is found later, as in other tables. Text is
+usual if its lines have the same number of fields, none is blank, and quotes enclose whole fields
+within a line. Any other one is read record by record, which says what is wrong in it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import json
 import re
 import secrets
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +26,19 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data import limits
-from dpaudit.data.readers.cells import Coded, RawTable, position
+from dpaudit.data.readers.cells import Coded, RawTable, identifier, positions
 from dpaudit.data.readers.text_pieces import (
-    UNIT_SEPARATOR,
     QuoteError,
     blanks_repeat,
     encoding_key,
+    not_utf8,
+    one_byte,
     pieces,
     records,
     separated,
     utf8,
 )
-from dpaudit.data.source_parts import Layout
+from dpaudit.data.source_parts import Column, Layout
 
 _DELIMITERS = ("\t", "::", ";", ",", "|", " ")
 # The delimiters of text in which double quotes enclose a field.
@@ -64,28 +67,30 @@ def read_usual(path: Path, layout: Layout) -> RawTable | None:
     from dpaudit.kernels.text_fields import split_lines
 
     columns = {what: _Values() for what in layout.columns}
-    form, header = None, int(layout.header)
+    slots, names, header = None, list[str](), int(layout.header)
+    delimiter = ord(one_byte(layout.delimiter))
     for text in _lines(path, layout):
-        form = form or (_form(path, layout, text) if text else None)
-        if not text or form is None:
+        if not text:
             return None
+        if slots is None:
+            form = _form(path, layout, text)
+            if form is None:
+                return None
+            slots, names = form
         data = np.frombuffer(text, np.uint8)
         at = np.empty((text.count(b"\n"), len(columns), 2), np.int32)
-        quoted = form.quoted and b'"' in text
-        lines = split_lines(
-            data, form.delimiter, quoted, len(form.slots), limits.TEXT, form.slots, at
-        )
-        if lines < 0:
+        quoted = layout.delimiter in _QUOTED and b'"' in text
+        if split_lines(data, delimiter, quoted, len(slots), limits.TEXT, slots, at) < 0:
             return None
         for k, column in enumerate(columns.values()):
             if not column.add(data, at[header:, k]):
                 return None
         header = 0
-    if form is None:
+    if slots is None:
         return None
     first = 1 + layout.skip + layout.header
     cells = {what: column.coded() for what, column in columns.items()}
-    return RawTable(place(path), layout.columns, "line", lambda row: row + first, cells, form.names)
+    return RawTable(place(path), layout.columns, "line", lambda row: row + first, cells, names)
 
 
 def _lines(path: Path, layout: Layout) -> Iterator[bytes | None]:
@@ -121,38 +126,26 @@ def _plain(text: bytes, delimiter: str, mark: bytes, skip: int) -> bytes | None:
     return separated(text, delimiter)
 
 
-class _Form(NamedTuple):
-    """The form of the lines.
+def _form(path: Path, layout: Layout, text: bytes) -> tuple[NDArray[np.int64], list[str]] | None:
+    """Return the form of lines by the first one; None if it is unusual or lacks a column.
 
-    Attributes:
-        delimiter: the byte between fields.
-        quoted: whether double quotes may enclose a field.
-        slots: for each field the index of its column, −1 if it is not needed.
-        names: the names of the columns, if the first line holds them.
+    The form is the index of the column of each field, −1 if it is not needed, and the names of the
+    columns, if the first line holds them.
     """
-
-    delimiter: int
-    quoted: bool
-    slots: NDArray[np.int64]
-    names: list[str]
-
-
-def _form(path: Path, layout: Layout, text: bytes) -> _Form | None:
-    """Return the form of lines by the first one; None if it is unusual or lacks a column."""
-    between = layout.delimiter if len(layout.delimiter.encode()) == 1 else UNIT_SEPARATOR
+    between = one_byte(layout.delimiter)
     line, quoted = text[: text.index(b"\n")].decode(), layout.delimiter in _QUOTED
     try:
         fields = next(csv.reader([line], delimiter=between)) if quoted else line.split(between)
         if not 1 < len(fields) <= limits.COLUMNS or not any(field.strip() for field in fields):
             return None
         names = [field.strip() for field in fields] if layout.header else []
-        positions = [position(path, of, names, len(fields)) for of in layout.columns.values()]
+        places = positions(path, layout, names, len(fields))
     except (csv.Error, DataError):
         return None
     slots = np.full(len(fields), -1, np.int64)
-    slots[positions] = range(len(positions))
-    distinct = len(set(positions)) == len(positions)
-    return _Form(ord(between), quoted, slots, names) if distinct else None
+    slots[places] = range(len(places))
+    distinct = len(set(places)) == len(places)
+    return (slots, names) if distinct else None
 
 
 class _Values:
@@ -169,7 +162,7 @@ class _Values:
 
     def add(self, text: NDArray[np.uint8], at: NDArray[np.int32]) -> bool:
         """Number the values at the starts and ends `(n, 2)`; False if too many share a hash."""
-        from dpaudit.kernels.text_fields import number_values
+        from dpaudit.kernels.text_fields import number_values, place_values
 
         codes, done = np.empty(len(at), np.int32), 0
         while True:
@@ -180,19 +173,14 @@ class _Values:
             if done == len(at):
                 self.codes += codes.tobytes()
                 return True
-            self._grow()
-
-    def _grow(self) -> None:
-        """Double what is full."""
-        from dpaudit.kernels.text_fields import place_values
-
-        if self.count < len(self.hashes):
-            self.pool = np.append(self.pool, np.empty_like(self.pool))
-            return
-        self.hashes = np.append(self.hashes, np.empty_like(self.hashes))
-        self.ends = np.append(self.ends, np.empty_like(self.ends)[1:])
-        self.slots = np.full(2 * len(self.slots), -1, np.int32)
-        place_values(self.hashes[: self.count], self.slots)
+            # Double what is full.
+            if self.count < len(self.hashes):
+                self.pool = np.append(self.pool, np.empty_like(self.pool))
+                continue
+            self.hashes = np.append(self.hashes, np.empty_like(self.hashes))
+            self.ends = np.append(self.ends, np.empty_like(self.ends)[1:])
+            self.slots = np.full(2 * len(self.slots), -1, np.int32)
+            place_values(self.hashes[: self.count], self.slots)
 
     def coded(self) -> Coded:
         """Return the column."""
@@ -208,14 +196,28 @@ def read_any(path: Path, layout: Layout) -> RawTable:
         DataError: as `read_delimited`.
     """
     text = _Text(path, layout)
-    width = len(text.first)
+    first = text.first()
+    width = len(first)
     if width == 1:
-        text.refuse_delimiter()
-    text.check()
-    names = [name.strip() for name in text.first] if layout.header else []
+        likely = max(_DELIMITERS, key=lambda between: first[0].count(between) * len(between))
+        hint = f", such as {likely!r}" if likely in first[0] else ""
+        raise DataError(
+            f"{text.name}: the delimiter {show(layout.delimiter)} does not split the first line: "
+            f"set {layout.table}.delimiter, or {layout.table}.format, to what separates its fields"
+            f"{hint}"
+        )
+    for line, record in text.records():
+        # Blank lines may have fewer fields.
+        if len(record) > width or (len(record) < width and _filled(record)):
+            quote = ", or opens a quote that is never closed" if text.has_quotes else ""
+            blanks = blanks_repeat(layout.table) if layout.delimiter in {" ", "\t"} else ""
+            raise DataError(
+                f"{text.name}, line {line}: the line does not have the {width} fields of the "
+                f"first one{quote}: complete or remove it{blanks}"
+            )
+    names = [name.strip() for name in first] if layout.header else []
     columns = [
-        (position(path, column, names, width, layout.table), array("i"), dict[str, int]())
-        for column in layout.columns.values()
+        (place_, array("i"), dict[str, int]()) for place_ in positions(path, layout, names, width)
     ]
     lines, below = array("q"), not layout.header
     for line, record in text.records():
@@ -239,20 +241,17 @@ class _Text:
     """A text file in memory, as records with the numbers of their first lines."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
-        self.name, self.table = place(path), layout.table
+        self.name = place(path)
         self.data = utf8(path, layout.encoding, encoding_key(layout.table))
         if layout.skip:
             first = re.match(rb"(?:[^\r\n]*(?:\r\n|\r|\n)){%d}" % layout.skip, self.data)
             rest = b"" if first is None else self.data[first.end() :]
             self.data = b"\n" * layout.skip * (first is not None) + rest
-        self.stated = self.delimiter = delimiter = layout.delimiter
-        self.data = separated(self.data, delimiter)
-        if len(delimiter.encode()) > 1:
-            self.delimiter = UNIT_SEPARATOR
-        self.has_quotes = delimiter in _QUOTED and b'"' in self.data
-        self.first = self._first()
+        self.data = separated(self.data, layout.delimiter)
+        self.delimiter = one_byte(layout.delimiter)
+        self.has_quotes = layout.delimiter in _QUOTED and b'"' in self.data
 
-    def _first(self) -> list[str]:
+    def first(self) -> list[str]:
         """Return the fields of the first line that is not blank."""
         for number, record in self.records():
             if len(record) > limits.COLUMNS:
@@ -285,31 +284,90 @@ class _Text:
                 f"holds more than {csv.field_size_limit()} characters: close or remove it"
             ) from None
 
-    def check(self) -> None:
-        """Refuse lines with another number of fields than the first; blank ones may have fewer.
-
-        Raises:
-            DataError: names the first one.
-        """
-        width = len(self.first)
-        for line, record in self.records():
-            if len(record) > width or (len(record) < width and _filled(record)):
-                quote = ", or opens a quote that is never closed" if self.has_quotes else ""
-                blanks = blanks_repeat(self.table) if self.stated in {" ", "\t"} else ""
-                raise DataError(
-                    f"{self.name}, line {line}: the line does not have the {width} fields of the "
-                    f"first one{quote}: complete or remove it{blanks}"
-                )
-
-    def refuse_delimiter(self) -> NoReturn:
-        line = self.first[0]
-        likely = max(_DELIMITERS, key=lambda delimiter: line.count(delimiter) * len(delimiter))
-        hint = f", such as {likely!r}" if likely in line else ""
-        raise DataError(
-            f"{self.name}: the delimiter {show(self.stated)} does not split the first line: set "
-            f"{self.table}.delimiter, or {self.table}.format, to what separates its fields{hint}"
-        )
-
 
 def _filled(record: Sequence[str]) -> bool:
     return any(field.strip() for field in record)
+
+
+def read_json_lines(path: Path, layout: Layout) -> RawTable:
+    """Read the values of some keys of each record; a key that a record lacks is an empty value.
+
+    Raises:
+        DataError: a line is no record, a needed value is a list or a record, or no record has one
+            of the keys; the message names the line.
+    """
+    columns = layout.columns
+    codes = {what: array("i") for what in columns}
+    values: dict[str, dict[str, int]] = {what: {} for what in columns}
+    blank: list[int] = []
+    keys: dict[str, None] = {}
+    row = 0
+    for line, text in enumerate(lines(pieces(path, layout.encoding)), 1):
+        if not text.strip():
+            blank.append(row)
+            continue
+        record = parsed(path, line, text, layout.table)
+        keys.update(dict.fromkeys(record))
+        for what, column in columns.items():
+            value = _cell(path, line, column, record.get(str(column)))
+            codes[what].append(values[what].setdefault(value, len(values[what])))
+        row += 1
+    positions(path, layout, list(keys), len(keys))
+    cells = {what: Coded(np.array(codes[what], np.int32), list(values[what])) for what in columns}
+    # A row's line follows as many blank lines as stand above it.
+    return RawTable(
+        place(path), columns, "line", lambda row: row + 1 + bisect_right(blank, row), cells, [*keys]
+    )
+
+
+def lines(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a text in pieces, without their ends."""
+    rest = b""
+    for part in parts:
+        *whole, rest = (rest + part).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def parsed(path: Path, line: int, text: bytes, table: str = "data") -> dict[str, Any]:
+    """Return the record in a line.
+
+    Raises:
+        DataError: the line is no record, or not UTF-8.
+    """
+    try:
+        # A float as text shows whether an id has lost digits.
+        record = json.loads(text.decode("utf-8-sig"), parse_float=str)
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, line, text[error.start], encoding_key(table)) from None
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise DataError(
+            f'{place(path)}, line {line}: the line is no JSON record such as {{"user": 1, "item": '
+            '2}: write one record a line (jq -c ".[]" does so with an array)'
+        )
+    if not record:
+        raise DataError(f"{place(path)}, line {line}: the record is empty: remove the line")
+    return record
+
+
+def _cell(path: Path, line: int, column: Column, value: object) -> str:
+    """Return a value as text.
+
+    Raises:
+        DataError: it is a list or a record.
+    """
+    if isinstance(value, list | dict):
+        raise DataError(
+            f"{place(path)}, line {line}, column {show(column)}: the value is a "
+            f"{'list' if isinstance(value, list) else 'record'}: give a key of plain values"
+        )
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    text = value if isinstance(value, str) else identifier(value)
+    # JSON can hold halves of characters, which cannot be written.
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpaudit.data.sniff_names import UnknownColumnsError, meanings_of
+from dpaudit.data.readers.columns import UnknownColumnsError, meanings_of
 
 
 @pytest.mark.cases(

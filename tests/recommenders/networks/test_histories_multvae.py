@@ -12,7 +12,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.networks.settings import Settings
 
 torch = pytest.importorskip("torch")
-multvae = pytest.importorskip("dpaudit.recommenders.networks.multvae")
+multvae = pytest.importorskip("dpaudit.recommenders.networks.histories")
 
 USERS, ITEMS, D = 6, 9, 2
 

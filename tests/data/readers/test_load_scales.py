@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.data.readers.scales import likely_ratings, occurring, possible_scale, usual_scale
+from dpaudit.data.readers.load import likely_ratings, occurring, possible_scale, usual_scale
 
 
 def test_ratings_that_hardly_differ_have_no_usual_scale() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dpaudit.data.sniff_names import UnknownColumnsError
-from dpaudit.data.sniff_text import is_time, positions_of
+from dpaudit.data.readers.columns import UnknownColumnsError
+from dpaudit.data.sniff import is_time, positions_of
 
 Cell = Callable[[int, int], object]
 
