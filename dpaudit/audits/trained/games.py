@@ -94,17 +94,23 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
     ) -> Iterator[RecordPart]:
         """Run the game of two neighbouring data sets, certified by the label test."""
         adjacency, observe, pair, target = PairSearch(self.ratings).of(model.label, game, defense)
-        executor = partial(self._executor, stage, model, game)
         attack, seed, family = game.create("game"), self.context.seed, self.context.family
         submits = sees_steps(defense, observe) and "recommender" in defense.observers()
+        # What the law of the steps' noise says; None if a training diverges.
         laws: list[StepsLaw | None] = []
 
         def score(mechanism: Any, seed: int) -> GameScores:
             running = trained_game(mechanism, pair, attack, observe, target)
-            scores = running.run(trials=game.trials, seed=seed, executor=executor(mechanism))
+            executor = self._executor(stage, model, game, mechanism)
+            scores = running.run(trials=game.trials, seed=seed, executor=executor)
             if mechanism is not defense or not submits:
                 return scores
-            laws.append(self._law(running, defense, executor(defense)))
+            self.context.progress.expect(2 * TRAININGS)
+            delta = delta_of(defense.claim())
+            law = partial(
+                steps_law, running, delta=delta, seed=self.context.seed, executor=executor
+            )
+            laws.append(attempted(law, None))
             return replace(scores, truth=laws[0] and laws[0].epsilon)
 
         played = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
@@ -128,20 +134,6 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         words = pair.details if game.details else pair.summary
         summary = f"{words} ({adjacency}, observer {observe})"
         yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
-
-    def _law(
-        self, running: DistinguishingGame[Any], defense: Any, executor: Executor
-    ) -> StepsLaw | None:
-        """Return what the law of the steps' noise says; None if a training diverges."""
-        self.context.progress.expect(2 * TRAININGS)
-        law = partial(
-            steps_law,
-            running,
-            delta=delta_of(defense.claim()),
-            seed=self.context.seed,
-            executor=executor,
-        )
-        return attempted(law, None)
 
     def _many(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game

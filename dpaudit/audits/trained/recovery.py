@@ -131,12 +131,10 @@ class Recovery:
         count, kinds = len(self.attackers), (*self.scores.kinds, *self.scores.recovery_kinds)
         shape = (*released.shape[:2], count, len(kinds))
         by_fold = [[next(compared) for _ in range(3)] for _ in self.folds]
-        without = np.stack([models[0] for models in by_fold], axis=1).reshape(shape)
+        without, *of_halves = (np.stack(models, axis=1) for models in zip(*by_fold, strict=True))
+        without = without.reshape(shape)
         # Axes: half trained on, trial, fold, attack, half reconstructed, kind.
-        halves = np.stack(
-            [np.stack([models[index] for models in by_fold], axis=1) for index in (1, 2)]
-        )
-        halves = halves.reshape(2, *shape[:3], 2, len(kinds))
+        halves = np.stack(of_halves).reshape(2, *shape[:3], 2, len(kinds))
         unseen, seen = (
             (halves[first, ..., 0, :] + halves[1 - first, ..., 1, :]) / 2 for first in (1, 0)
         )
@@ -162,14 +160,13 @@ class Recovery:
 
     def _most(self) -> Numbers:
         """Return the largest possible value of each score on any part of any fold `(k,)`."""
-        parts = (
-            (fold.train, part)
+        largest = [
+            self.scores.recoverable(fold.train, part)
             for number, fold in enumerate(self.folds)
             for kept in [fold.train.kept_private]
             for part in (kept, *self._halves(kept, number))
-        )
-        largest: Numbers = np.max([self.scores.recoverable(*part) for part in parts], axis=0)
-        return largest
+        ]
+        return np.max(largest, axis=0)
 
     def _probes(self, fold: Fold, parts: Sequence[NDArray[np.bool_]]) -> list[Probe]:
         return [
@@ -247,7 +244,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
             Task(work, trial, 1, f"fold {number}, {defense!r}")
             for defense in model.defenses
             for number, fold in enumerate(self.folds)
-            for work in [_Read(defense, fold.train, self.attacks, seed)]
+            for work in [partial(_submission_errors, defense, fold.train, self.attacks, seed)]
             for trial in Streams.first(seed, f"submissions/{number}", self.trials).blocks(1)
         )
         finished = executor.run(tasks)
@@ -287,52 +284,41 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
         return numbers
 
 
-@dataclass(frozen=True)
-class _Read:
-    """Reads the submissions of one training with every attack.
+def _submission_errors(
+    defense: Any,
+    train: Ratings,
+    attacks: Mapping[str, SubmissionReconstruction],
+    seed: int,
+    trial: Streams,
+) -> Numbers:
+    """Read the submissions of one training with every attack; return `(attacks, 3, kinds)`.
 
-    Attributes:
+    The errors are NaN if the training ends without a model.
+
+    Args:
         defense: the recommender.
         train: the training ratings.
         attacks: the attacks, by label.
         seed: seed of the choice of users.
+        trial: the training.
     """
+    # The users with sensitive ratings, in a random order.
+    private = np.unique(train.user[train.kept_private])
+    order = generator(seed, "followed users").permutation(private).astype(np.int32)
+    observed = np.zeros(train.n_users, np.bool_)
+    observed[order[: max(attack.users for attack in attacks.values())]] = True
 
-    defense: Any
-    train: Ratings
-    attacks: Mapping[str, SubmissionReconstruction]
-    seed: int
-
-    def __call__(self, trial: Streams) -> Numbers:
-        """Run every attack on one training and return the errors `(attacks, 3, kinds)`.
-
-        They are NaN if the training ends without a model.
-        """
-        nothing = np.full((len(self.attacks), 3, len(KINDS)), np.nan)
-        return attempted(partial(self._read, trial), nothing)
-
-    def _read(self, trial: Streams) -> Numbers:
-        train = self.train
-        order = self._order()
-        most = max(attack.users for attack in self.attacks.values())
-        observed = np.zeros(train.n_users, np.bool_)
-        observed[order[:most]] = True
-        seen, models = self.defense.submissions(self.defense.prepare(train), trial, observed)
+    def errors() -> Numbers:
+        submissions, models = defense.submissions(defense.prepare(train), trial, observed)
         release = models.public(np.arange(train.n_items, dtype=np.int32))
-        shared = train.shared
-        by_attack = []
-        for attack in self.attacks.values():
+        shared, by_attack = train.shared, []
+        for attack in attacks.values():
             followed = order[: attack.users]
             hidden = np.isin(train.user, followed) & train.kept_private
-            released, submitted = attack.read(seen.of_users(followed), release, shared)
-            truth = train.value[hidden]
+            released, submitted = attack.read(submissions.of_users(followed), release, shared)
             guesses = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
-            errors = mean_errors(guesses, truth)
-            by_attack.append(np.concatenate([errors, guessed(train, hidden)[None, : len(KINDS)]]))
+            means = guessed(train, hidden)[None, : len(KINDS)]
+            by_attack.append(np.concatenate([mean_errors(guesses, train.value[hidden]), means]))
         return np.stack(by_attack)
 
-    def _order(self) -> NDArray[np.int32]:
-        """Return the users with sensitive ratings, in a random order."""
-        rng = generator(self.seed, "followed users")
-        private = self.train.user[self.train.kept_private]
-        return rng.permutation(np.unique(private)).astype(np.int32)
+    return attempted(errors, np.full((len(attacks), 3, len(KINDS)), np.nan))

@@ -80,38 +80,34 @@ def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
         return probe
 
     def listed(attack: Any, ratings: Ratings, parts: Sequence[NDArray[np.bool_]]) -> Probe:
-        shared, users, _ = _kept(ratings, np.logical_or.reduce(parts))
+        shared, users = ratings.shared, np.unique(ratings.user[np.logical_or.reduce(parts)])
         kept = [ratings.only(mask) for mask in parts]
 
         def probe(models: Any) -> Numbers:
             release = models.public(np.arange(ratings.n_items, dtype=np.int32))
             lists = attack.lists(release, shared, users, k, held=ratings)
-            hits = [_hits(lists, users, mask.user, mask.item) for mask in kept]
+            hits = [_hits(lists, users, part.user, part.item) for part in kept]
             return np.concatenate(hits, axis=1)
 
         return probe
 
     def popular(ratings: Ratings) -> Numbers:
-        shared, users, kept = _kept(ratings, ratings.kept_private)
-        lists = most_popular(shared, users, k)[None]
+        kept = ratings.only(ratings.kept_private)
+        users = np.unique(kept.user)
+        lists = most_popular(ratings.shared, users, k)[None]
         return _hits(lists, users, kept.user, kept.item)[0]
 
-    def most(_: Fold) -> Numbers:
-        return np.ones(3)
-
-    def at_most(_: Ratings, __: NDArray[np.bool_]) -> Numbers:
-        return np.ones(2)
-
-    hits = ("precision", "recall")
-    return Scores(hits, ("ndcg",), (), -1.0, tested, most, listed, at_most, popular)
-
-
-def _kept(
-    ratings: Ratings, wanted: NDArray[np.bool_]
-) -> tuple[Ratings, NDArray[np.int32], Ratings]:
-    """Return the shared ratings, the users with wanted ratings, and the wanted ratings."""
-    kept = ratings.only(wanted)
-    return ratings.shared, np.unique(kept.user), kept
+    return Scores(
+        kinds=("precision", "recall"),
+        more=("ndcg",),
+        recovery_kinds=(),
+        sign=-1.0,
+        tested=tested,
+        most=lambda _: np.ones(3),
+        recovered=listed,
+        recoverable=lambda *_: np.ones(2),
+        guessed=popular,
+    )
 
 
 def _hits(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -128,7 +127,12 @@ class TrainedModels(Subject[T]):
         games = sum(game.trainings + fitting(game) for game in config.game)
         runs = folds * (1 + 3 * bool(config.recovering) + bool(config.reading))
         trainings = runs * train.trials + games
-        return points * trainings + _combinations(config) * train.trials
+        combinations = sum(
+            len(model.epsilon) * math.prod(map(len, model.grid.values()))
+            for model in config.model
+            if model.grid
+        )
+        return points * trainings + combinations * train.trials
 
     def models(self) -> Iterator[TrainedModel]:
         """Yield each model with the settings that its grid search chooses."""
@@ -159,38 +163,34 @@ class TrainedModels(Subject[T]):
 
 
 def _learned(train: Train, ratings: Ratings, seed: int) -> Ratings:
+    """Return the ratings of users with enough of them, capped per user."""
     kept = active(ratings, train.more_than) if train.more_than else ratings
     return kept if train.cap is None else capped(kept, train.cap, seed)
 
 
 def _folds(config: TrainedConfig, ratings: Ratings) -> list[Fold]:
-    """Return the folds to run, with training sets reduced to the ratings that models learn from."""
-    train, seed = config.training, config.seed
-    if train.files:
-        _check_files(config.files)
-        folds = files_folds(ratings, config.files)
+    """Return the folds to run, with training sets reduced to the ratings that models learn from.
+
+    Raises:
+        DataError: there are too few files for an interval, or one does not exist.
+    """
+    train, seed, files = config.training, config.seed, config.files
+    if len(files) == 1:
+        raise DataError(
+            "train.files names 1 file, and the interval over folds needs at least 2: add one, or "
+            "use train.folds"
+        )
+    for path in files:
+        if not path.is_file():
+            raise DataError(f"train.files names {path}, which is no file: correct the path")
+    if files:
+        folds = files_folds(ratings, files)
     else:
         folds = random_folds(ratings, train.folds, seed, train.evaluate_folds)
     return [
         Fold(_learned(train, fold.train, seed), fold.users, fold.items, fold.values)
         for fold in folds[: train.evaluate_folds]
     ]
-
-
-def _check_files(files: Sequence[Path]) -> None:
-    """Refuse published test files that cannot be read as folds.
-
-    Raises:
-        DataError: there are too few files for an interval, or one does not exist.
-    """
-    if len(files) < 2:
-        raise DataError(
-            f"train.files names {len(files)} file, and the interval over folds needs at least 2: "
-            "add one, or use train.folds"
-        )
-    for path in files:
-        if not path.is_file():
-            raise DataError(f"train.files names {path}, which is no file: correct the path")
 
 
 def _check_sensitive(folds: Sequence[Fold], attacks: Sequence[Attack]) -> None:
@@ -240,15 +240,6 @@ def game_attacks(games: Sequence[Game]) -> dict[str, dict[str, Any]]:
         alike = all(other == attack for peer, other in tried if peer.attack == game.attack)
         attacks[game.attack if alike else f"{game.attack}, {game.label}"] = attack
     return attacks
-
-
-def _combinations(config: TrainedConfig) -> int:
-    """Count the settings of all grids over every ε of their models."""
-    return sum(
-        len(model.epsilon) * math.prod(len(values) for values in model.grid.values())
-        for model in config.model
-        if model.grid
-    )
 
 
 @dataclass(frozen=True)
