@@ -48,10 +48,9 @@ from dpaudit.attacks.membership.discriminant import direction
 from dpaudit.attacks.membership.global_threshold import GlobalThreshold
 from dpaudit.attacks.membership.lira import Lira
 from dpaudit.attacks.membership.rmia import Rmia
-from dpaudit.audits.membership.calibration import Trials, division
+from dpaudit.audits.membership.calibration import Curve, Trials, division
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.rates import Curve
 from dpaudit.audits.membership.training import BESIDE, BESIDES, Training, unpacked
 from dpaudit.core.files import write_text
 from dpaudit.data.readers.load import load

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dpaudit.audits.membership import tables
 from dpaudit.core import rounding
+from dpaudit.core.membership import WITNESS
 from dpaudit.core.messages import plain
-from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
@@ -26,12 +26,46 @@ _EXPOSED = {"series": "model, target, observer", "group": "group", "words": "fou
 _ROW = 26  # from one row to the next, in pixels
 
 
+def most_exposed(result: AuditResult) -> dict[tuple[str, float, str], Measurement]:
+    """Return the strongest inference of the observer who finds most, by model, ε and target.
+
+    Of the false-positive rates it has the largest, which is the surest. Who finds most is decided
+    by `sureness`.
+    """
+    most: dict[tuple[str, float, str], Measurement] = {}
+    for rate in surest(result):
+        key = rate.model, rate.epsilon, rate.unit or ""
+        most[key] = max(most.get(key, rate), rate, key=sureness)
+    return most
+
+
+def surest(result: AuditResult) -> list[Measurement]:
+    """Return the strongest attacks' true-positive rates at the largest false-positive rate.
+
+    What the witness of a deletion finds is no failure of the model, and left out.
+    """
+    measured = digest.of(result, "attack.tpr")
+    most = max((m.at for m in measured if m.unit and m.at is not None), default=None)
+    rates = joint(result, "attack.tpr")
+    return [rate for rate in rates if rate.at == most and rate.observer != WITNESS]
+
+
+def sureness(measurement: Measurement) -> tuple[float, float]:
+    """Return what orders inferences by how much they surely find."""
+    return measurement.estimate.lower, measurement.estimate.value
+
+
+def joint(result: AuditResult, metric: str) -> list[Measurement]:
+    """Return the numbers of the strongest attack."""
+    return [m for m in digest.of(result, metric) if m.unit and m.attack == STRONGEST]
+
+
 def curves(result: AuditResult, look: Look) -> Chart | None:
     """Return the true-positive rate of the strongest attack against the false-positive rate.
 
     Where the table has a rate, the chart has the number and the range of the table.
     """
-    rates = [*digest.of(result, "membership.roc"), *tables.joint(result, "attack.tpr")]
+    rates = [*digest.of(result, "membership.roc"), *joint(result, "attack.tpr")]
     at = {(rate.model, rate.epsilon, rate.unit, rate.observer, rate.at): rate for rate in rates}
     curves = sorted(at.values(), key=lambda rate: rate.at or 0)
     several = _swept((rate.model, rate.epsilon) for rate in curves)
@@ -146,7 +180,7 @@ def _utility(
 
 def exposed(result: AuditResult, look: Look) -> Chart | None:
     """Return how much more often groups are found, by the observer who finds most of a model."""
-    worst = tables.most_exposed(result).values()
+    worst = most_exposed(result).values()
     games = {(rate.model, rate.epsilon, rate.unit, rate.observer) for rate in worst}
     several = _swept((rate.model, rate.epsilon) for rate in worst)
     data = [
@@ -212,7 +246,7 @@ def _points(result: AuditResult) -> list[Datum]:
         (game.model, game.epsilon, game.unit, game.observer): game.estimate.lower
         for game in digest.of(result, "epsilon")
     }
-    worst = {key: rate for key, rate in tables.most_exposed(result).items() if key[:2] in utility}
+    worst = {key: rate for key, rate in most_exposed(result).items() if key[:2] in utility}
     several = _swept(key[:2] for key in worst)
     points = []
     for (model, epsilon, unit), game in worst.items():

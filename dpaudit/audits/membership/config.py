@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from dpaudit.attacks import base as roles
-from dpaudit.audits.membership.trainings import default_calibrating
 from dpaudit.audits.models.config import SERVED, OwnRecommender, RecommendersConfig, check_distinct
 from dpaudit.config.model import Model, Table
 from dpaudit.config.schema import Config
@@ -31,10 +30,21 @@ _FEWER = 4
 _FEWEST = 30
 # The most target interactions by default; half of them are missing from each training.
 _MOST = 10_000
+# The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
+# which the next training is bounded by 5 %.
+MOST_CALIBRATING, _CALIBRATING, _OF = 16, 5, 24
 # The share of the targets that chooses where no trainings do it.
 _CHOOSING = 0.25
 # The usual false-positive rates, and larger ones for few targets.
 _RATES, _LARGER = (0.001, 0.01), (0.03, 0.1, 0.3)
+
+
+def default_calibrating(trainings: int) -> int:
+    """Return how many trainings calibrate the attacks if the config does not say it.
+
+    5 of 24, at least 2 if one is left to judge, and at most 16.
+    """
+    return min(MOST_CALIBRATING, max(trainings * _CALIBRATING // _OF, min(2, trainings - 1)))
 
 
 def chooses_by_targets(calibrating: int) -> bool:

@@ -39,9 +39,8 @@ from dpaudit.auditor.games.controls import LADDER
 from dpaudit.auditor.gate import rule
 from dpaudit.auditor.measure import NEXT, MetricKey, picked
 from dpaudit.auditor.plan import Plan
-from dpaudit.audits.membership.calibration import Division, Rows, few
+from dpaudit.audits.membership.calibration import Division, Rows, coins_needed, few, noise_laws
 from dpaudit.audits.membership.config import Membership, MembershipConfig
-from dpaudit.audits.membership.planted import coins_needed, laws
 from dpaudit.audits.membership.training import Packed, Training
 from dpaudit.audits.membership.trainings import least_certified, trainings_for
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
@@ -373,7 +372,7 @@ def _least_leak(
     for factor in reversed(LADDER):
         needed, noise = max(
             (coins_needed(claim.epsilon, factor, noise, claim.delta, alpha) or math.inf, noise)
-            for noise in laws(claim.delta)
+            for noise in noise_laws(claim.delta)
         )
         if needed > coins:
             return leak, factor, needed

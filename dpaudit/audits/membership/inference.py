@@ -27,13 +27,22 @@ from dpaudit.auditor.games.controls import LADDER, Bar
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import MetricKey, of_trainings, picked
-from dpaudit.audits.membership import planted
-from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, few, judged, rivals
+from dpaudit.audits.membership.calibration import (
+    Calibration,
+    Curve,
+    Judged,
+    Trials,
+    certified,
+    few,
+    judged,
+    noise_laws,
+    planted_control,
+    quantile,
+    rivals,
+)
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import Look
 from dpaudit.audits.membership.design import Design, groups_of
-from dpaudit.audits.membership.planted import laws
-from dpaudit.audits.membership.rates import Curve, certified, quantile
 from dpaudit.bounds.frequentist.roc_limits import (
     advantage_limits,
     area_limits,
@@ -206,7 +215,7 @@ class CoinGame:
         judging: judges each attack on other trials.
         claimed: the claimed ε, if the claim is about the game.
         delta: the δ of the bound.
-        noises: the laws of planted leaks, see `planted`.
+        noises: the laws of planted leaks, see `calibration`.
     """
 
     context: Context[MembershipConfig]
@@ -237,7 +246,7 @@ class CoinGame:
 
         base = self.claimed or bar.limit
         least = min(base, bar.limit)
-        return planted.control(of_mutant, self.noises, rung, self.delta, base, least)
+        return planted_control(of_mutant, self.noises, rung, self.delta, base, least)
 
     def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
         """Return the largest bound of the attacks that promise most, which share the level."""
@@ -426,7 +435,7 @@ class Inference:
             judging,
             claimed,
             delta,
-            laws(delta),
+            noise_laws(delta),
         )
         certificate = certify(game, limits)
         if "forget" in self.traits:

@@ -9,9 +9,8 @@ from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind, listed, without
 from dpaudit.auditor.measure import Measure
 from dpaudit.auditor.ruling import Trainings
-from dpaudit.audits.deletion.subject import compared
-from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.trainings import default_calibrating, judged_trainings
+from dpaudit.audits.membership.config import MembershipConfig, default_calibrating
+from dpaudit.audits.membership.trainings import judged_trainings
 from dpaudit.config.gate import Gate
 from dpaudit.config.schema import Config
 from dpaudit.record.metrics import entry
@@ -104,7 +103,8 @@ class MembershipAudits(AuditKind):
             asked["delta"] = table.get("delta")
         for model in listed(result.config.get("recommender")):
             if model.get("label") == number.model:
-                facts["recommender"] = compared(model)
+                forgets = model.get("forget") is not None
+                facts["recommender"] = {"forget": forgets, "requests": model.get("requests")}
         return {**without(facts, "audit", "top_k"), "membership": asked}
 
     def sections(self) -> type[Sections]:

@@ -28,7 +28,8 @@ import numpy as np
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import NEXT
 from dpaudit.auditor.ruling import Needed, Ruling, Trainings
-from dpaudit.audits.membership.planted import coins_needed
+from dpaudit.audits.membership.calibration import coins_needed
+from dpaudit.audits.membership.config import MOST_CALIBRATING, default_calibrating
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
 from dpaudit.config.gate import Gate, picked_by, rated
 from dpaudit.core.rounding import percent
@@ -37,21 +38,10 @@ from dpaudit.record.result import STRONGEST, AuditResult, Family, Measurement, O
 from dpaudit.record.values import Census
 
 Flags = tuple[bool, ...]
-# The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
-# which the next training is bounded by 5 %.
-_MOST, _CALIBRATING, _OF = 16, 5, 24
 # The largest multiple of the judged trainings that is tried.
 _MOST_TIMES = 64
 # The largest multiple of the targets that is named.
 _MOST_TARGETS = 100
-
-
-def default_calibrating(trainings: int) -> int:
-    """Return how many trainings calibrate the attacks if the config does not say it.
-
-    5 of 24, at least 2 if one is left to judge, and at most 16.
-    """
-    return min(_MOST, max(trainings * _CALIBRATING // _OF, min(2, trainings - 1)))
 
 
 def trainings_for(judged: int, calibrating: int | None = None) -> int:
@@ -65,7 +55,7 @@ def trainings_for(judged: int, calibrating: int | None = None) -> int:
         return judged + calibrating
     return next(
         trainings
-        for trainings in range(judged, judged + _MOST + 1)
+        for trainings in range(judged, judged + MOST_CALIBRATING + 1)
         if trainings - default_calibrating(trainings) >= judged
     )
 

@@ -37,7 +37,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.audits.membership import planted
+from dpaudit.audits.membership.calibration import noise_laws, planted, planted_control
 from dpaudit.audits.scores.features import Features, Mask, Numbers, Rows
 from dpaudit.bounds.frequentist.pairs import paired_epsilon
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
@@ -308,9 +308,9 @@ class Observed:
 
         def of_mutant(noise: Noise, run: int) -> float:
             rng = generator((self.seed, run), f"membership planted {noise}")
-            return bound(planted.shown(noise, epsilon, 0.0, self.member, rng)).lower
+            return bound(planted(noise, epsilon, 0.0, self.member, rng)).lower
 
-        return planted.control(of_mutant, planted.laws(0.0), epsilon, 0.0, at_most, at_most)
+        return planted_control(of_mutant, noise_laws(0.0), epsilon, 0.0, at_most, at_most)
 
     def _near(self) -> Pairs | str:
         """Return pairs of rows with nearly equal propensities, or why there are none."""

@@ -17,7 +17,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.audits.membership.rates import best_threshold
+from dpaudit.audits.membership.calibration import best_threshold
 from dpaudit.audits.scores.features import FeatureKind, Features, Mask, Numbers
 from dpaudit.audits.scores.observational import Corrected, Observed
 from dpaudit.bounds import outcomes

@@ -23,7 +23,7 @@ from scipy.special import ndtri_exp
 from dpaudit.attacks.base import Signals
 from dpaudit.attacks.membership.lira import Lira
 from dpaudit.attacks.membership.rmia import Rmia
-from dpaudit.audits.membership.rates import Curve
+from dpaudit.audits.membership.calibration import Curve
 
 pytest.importorskip("privacy_guard.attacks.rmia_attack")
 

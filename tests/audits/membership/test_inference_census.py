@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpaudit.audits.membership.calibration import Judged
+from dpaudit.audits.membership.calibration import Judged, ranks
 from dpaudit.audits.membership.inference import Number, Subsets, numbers
-from dpaudit.audits.membership.rates import ranks
 from dpaudit.bounds.frequentist.roc_limits import present_above
 from dpaudit.record.values import Census
 

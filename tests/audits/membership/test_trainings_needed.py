@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpaudit.auditor.means import joint_mean
-from dpaudit.audits.membership.planted import coins_needed
+from dpaudit.audits.membership.calibration import coins_needed
 from dpaudit.audits.membership.trainings import JudgedTrainings, times_needed
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
 from dpaudit.bounds.gdp import gaussian_mu
