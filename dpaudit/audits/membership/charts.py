@@ -23,6 +23,8 @@ _AGAINST = {
     "certified": "certified ε",
 }
 _EXPOSED = {"series": "model, target, observer", "group": "group", "words": "found"}
+# Model, ε, unit, observer.
+Game = tuple[str, float, str, str]
 _ROW = 26  # from one row to the next, in pixels
 
 
@@ -55,6 +57,12 @@ def sureness(measurement: Measurement) -> tuple[float, float]:
     return measurement.estimate.lower, measurement.estimate.value
 
 
+def game_of(measurement: Measurement) -> Game:
+    """Return the model, ε, unit and observer of a number."""
+    unit, observer = measurement.unit or "", measurement.observer or ""
+    return measurement.model, measurement.epsilon, unit, observer
+
+
 def joint(result: AuditResult, metric: str) -> list[Measurement]:
     """Return the numbers of the strongest attack."""
     return [m for m in digest.of(result, metric) if m.unit and m.attack == STRONGEST]
@@ -66,7 +74,7 @@ def curves(result: AuditResult, look: Look) -> Chart | None:
     Where the table has a rate, the chart has the number and the range of the table.
     """
     rates = [*digest.of(result, "membership.roc"), *joint(result, "attack.tpr")]
-    at = {(rate.model, rate.epsilon, rate.unit, rate.observer, rate.at): rate for rate in rates}
+    at = {(game_of(rate), rate.at): rate for rate in rates}
     curves = sorted(at.values(), key=lambda rate: rate.at or 0)
     several = _swept((rate.model, rate.epsilon) for rate in curves)
     data = [
@@ -181,7 +189,7 @@ def _utility(
 def exposed(result: AuditResult, look: Look) -> Chart | None:
     """Return how much more often groups are found, by the observer who finds most of a model."""
     worst = most_exposed(result).values()
-    games = {(rate.model, rate.epsilon, rate.unit, rate.observer) for rate in worst}
+    games = set(map(game_of, worst))
     several = _swept((rate.model, rate.epsilon) for rate in worst)
     data = [
         {
@@ -197,7 +205,7 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
             "words": words.interval(group.estimate),
         }
         for group in digest.of(result, "membership.group")
-        if (group.model, group.epsilon, group.unit, group.observer) in games
+        if game_of(group) in games
     ]
     if not data:
         return None
@@ -242,17 +250,14 @@ def _ends(data: list[Datum], of: str) -> list[float]:
 
 def _points(result: AuditResult) -> list[Datum]:
     utility = {(m.model, m.epsilon): m.estimate for m in digest.of(result, "utility.ndcg")}
-    bounds = {
-        (game.model, game.epsilon, game.unit, game.observer): game.estimate.lower
-        for game in digest.of(result, "epsilon")
-    }
+    bounds = {game_of(game): game.estimate.lower for game in digest.of(result, "epsilon")}
     worst = {key: rate for key, rate in most_exposed(result).items() if key[:2] in utility}
     several = _swept(key[:2] for key in worst)
     points = []
     for (model, epsilon, unit), game in worst.items():
         served = utility[model, epsilon]
         series = _at(game, several=several)
-        bound = bounds.get((model, epsilon, unit, game.observer))
+        bound = bounds.get(game_of(game))
         points.append(
             {
                 "series": series,

@@ -50,8 +50,6 @@ _NOTES = (
 
 # Digits of a number in a report, and on a console.
 _DIGITS, _FEW_DIGITS = 3, 2
-# Model, ε, unit, observer.
-_Game = tuple[str, float, str, str]
 Key = TypeVar("Key", bound=tuple[object, ...])
 # The first columns of tables whose rows are of a target and an observer.
 _WHERE = ("model", "ε", "target", "observer")
@@ -228,8 +226,7 @@ class MembershipSections(Sections):
         return claim is not None and any(
             not game.tests(claim)
             for game in digest.of(self.result, "epsilon")
-            if (game.model, game.epsilon, game.unit, game.observer)
-            == (rate.model, rate.epsilon, rate.unit, rate.observer)
+            if charts.game_of(game) == charts.game_of(rate)
         )
 
 
@@ -238,11 +235,6 @@ def _utility(result: AuditResult) -> list[Table]:
     caption = f"Utility on held-out interactions, lists of {columns.longest(result)}"
     table = columns.of_section(result, MODELS, caption, but=["unit"])
     return [table] if table else []
-
-
-def _game(measurement: Measurement) -> _Game:
-    unit, observer = measurement.unit or "", measurement.observer or ""
-    return measurement.model, measurement.epsilon, unit, observer
 
 
 def _numbers(
@@ -266,11 +258,11 @@ def _numbers(
 def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = False) -> Table:
     claims = {(p.model, p.epsilon): p.claim for p in result.points}
     of_strongest = [m for m in result.measurements if m.attack == STRONGEST]
-    bounds = {_game(m): m for m in of_strongest if m.metric == "epsilon"}
-    at = _numbers(of_strongest, _game, surest=brief)
+    bounds = {charts.game_of(m): m for m in of_strongest if m.metric == "epsilon"}
+    at = _numbers(of_strongest, charts.game_of, surest=brief)
     # Observers of each model and kind of target by what they find, the most first.
-    lower = {_game(rate): rate.estimate.lower for rate in charts.surest(result)}
-    distinct = list(dict.fromkeys(map(_game, of_strongest)))
+    lower = {charts.game_of(rate): rate.estimate.lower for rate in charts.surest(result)}
+    distinct = list(dict.fromkeys(map(charts.game_of, of_strongest)))
     targets = [game[:3] for game in distinct]
     games = sorted(distinct, key=lambda game: (targets.index(game[:3]), -lower.get(game, 0.0)))
     shown = list(
@@ -299,7 +291,7 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
 
 def _attacks(result: AuditResult) -> Table:
     others = [m for m in result.measurements if m.attack != STRONGEST]
-    at = _numbers(others, lambda m: (*_game(m), m.attack))
+    at = _numbers(others, lambda m: (*charts.game_of(m), m.attack))
     shown = list(columns.columns(list(at.values()), but=_ROW))
     return Table(
         "Every attack: means and ranges of the judged trainings",
@@ -331,10 +323,10 @@ def _group_utility(result: AuditResult) -> Table:
 
 def _exposures(result: AuditResult) -> Table:
     """Return quantiles of exposure, and the rates of groups."""
-    games = list(dict.fromkeys(map(_game, charts.joint(result, "attack.auc"))))
+    games = list(dict.fromkeys(map(charts.game_of, charts.joint(result, "attack.auc"))))
 
     def order(exposure: Measurement) -> tuple[int, bool]:
-        game = _game(exposure)
+        game = charts.game_of(exposure)
         # Quantiles first, then groups.
         return games.index(game) if game in games else len(games), exposure.at is None
 

@@ -72,10 +72,11 @@ class MemberModels(Subject[MembershipConfig]):
         ]
         if lacking:
             what = "predicted ratings" if rated(gate.metric) else "lists"
+            many = "do" if len(lacking) > 1 else "does"
             raise ConfigError(
-                f"gate.{index}.metric = {gate.metric!r} needs {what}, which {' and '.join(lacking)} "
-                f"{'do' if len(lacking) > 1 else 'does'} not show: correct its where, or gate "
-                "another metric"
+                f"gate.{index}.metric = {gate.metric!r} needs {what}, which "
+                f"{' and '.join(lacking)} {many} not show: correct its where, or gate another "
+                "metric"
             )
 
     def trials(self) -> int:

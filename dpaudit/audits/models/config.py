@@ -140,19 +140,19 @@ class OwnRecommender(Table):
         params = values.get("params")
         model = params.get("model") if isinstance(params, dict) else None
         command = values.get("command")
-        program = command.split()[0] if isinstance(command, str) and command.split() else None
-        words = (
-            values.get("library"),
-            model,
-            values.get("target"),
-            program,
-            values.get("returned"),
-        )
+        program = command.split()[:1] if isinstance(command, str) else []
+        library, target, returned = map(values.get, ("library", "target", "returned"))
+        words = (library, model, target, *program, returned)
         label = " ".join(str(word) for word in words if word)
-        return {"label": label + _named(values), **values}
+        # What it says of deletions.
+        label += f" in {values['shards']} shards" if values.get("shards") else ""
+        if values.get("forget"):
+            label += f", forgets by {values['forget']}"
+            label += f" in {values['requests']} requests" if values.get("requests", 1) != 1 else ""
+        return {"label": label, **values}
 
     @model_validator(mode="after")
-    def _forgets(self) -> Self:
+    def _consistent(self) -> Self:
         if self.requests > 1 and self.forget in (None, "retrain"):
             raise ValueError(
                 f"requests = {self.requests} divides what a model forgets by itself: name a "
@@ -163,10 +163,6 @@ class OwnRecommender(Table):
                 f"shards forget by 'own' or 'retrain', not by {self.forget!r}: name one of these, "
                 "or remove shards"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
         kinds = ("library", "target", "command", "returned")
         given = [name for name in kinds if getattr(self, name)]
         if len(given) != 1:
@@ -189,6 +185,7 @@ class OwnRecommender(Table):
                 f"save = {self.save!r} keeps the models of a target or a command: remove it, or "
                 "name one of these"
             )
+        check_distinct(self, "observers")
         return self
 
     @property
@@ -204,10 +201,8 @@ class OwnRecommender(Table):
     @property
     def runs_code(self) -> str | None:
         """The key that names code to run, with its value; None for a library."""
-        for name in ("target", "command"):
-            if getattr(self, name):
-                return f"recommender.{name} = {getattr(self, name)!r}"
-        return None
+        given = ((name, getattr(self, name)) for name in ("target", "command"))
+        return next((f"recommender.{name} = {code!r}" for name, code in given if code), None)
 
     @property
     def epsilon(self) -> list[float]:
@@ -247,18 +242,17 @@ class OwnRecommender(Table):
         trainable: Trainable
         if self.library is not None:
             trainable = registry.create("recommenders", self.library, place, self.params)
-        elif self.target is not None:
-            params = {**self.params, "target": self.target}
-            trainable = registry.create_instance(
-                PythonClass, place, params, "a Python class", ("target",)
-            )
-        elif self.command is not None:
-            params = {"cwd": self._folder, **self.params, "command": self.command}
-            trainable = registry.create_instance(Command, place, params, "a command", ("command",))
         else:
-            params = {"cwd": self._folder, **self.params, "returned": self.returned}
-            what = "trainings done elsewhere"
-            trainable = registry.create_instance(Returned, place, params, what, ("returned",))
+            kind: type[Trainable]
+            folder = {"cwd": self._folder}
+            if self.target is not None:
+                kind, key, what, folder = PythonClass, "target", "a Python class", {}
+            elif self.command is not None:
+                kind, key, what = Command, "command", "a command"
+            else:
+                kind, key, what = Returned, "returned", "trainings done elsewhere"
+            params = {**folder, **self.params, key: getattr(self, key)}
+            trainable = registry.create_instance(kind, place, params, what, (key,))
         return Sharded(trainable, self.shards) if self.shards else trainable
 
     def check_shows(self, place: str, observers: Iterable[Observer]) -> None:
@@ -287,20 +281,6 @@ class OwnRecommender(Table):
         given = self.params.get("shows")
         shown = given if isinstance(given, list) else ["scores", "lists"]
         return [observer for observer in OBSERVERS if SHOWN[observer] in shown] or ["scores"]
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        check_distinct(self, "observers")
-        return self
-
-
-def _named(values: Mapping[str, Any]) -> str:
-    """Return what the label of a recommender says of its deletions; empty if it has none."""
-    words = f" in {values['shards']} shards" if values.get("shards") else ""
-    if values.get("forget"):
-        words += f", forgets by {values['forget']}"
-        words += f" in {values['requests']} requests" if values.get("requests", 1) != 1 else ""
-    return words
 
 
 class RecommendersConfig(DataConfig):

@@ -11,20 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, judged_bases, points
+from dpaudit.auditor.measure import (
+    Measure,
+    MetricKey,
+    RecordPart,
+    gated,
+    judged_bases,
+    metric_of,
+    points,
+)
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.scores import (
+from dpaudit.audits.trained.subject import (
     KINDS,
     Numbers,
     Probe,
     ProbedTraining,
     Scores,
+    TrainedModel,
+    TrainedModels,
     guessed,
     mean_errors,
     mean_measured,
 )
-from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
@@ -33,27 +42,6 @@ from dpaudit.record import bases
 from dpaudit.record import result as records
 
 _METRICS: tuple[str, ...] = ("submissions.rmse", "submissions.mae")
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """One score of one attack.
-
-    Attributes:
-        attack: the attack's label.
-        kind: the kind of score, such as "rmse".
-        basis: what the attack reads, or the comparison that the score is a difference of.
-        by_trial: the score in each trial on each fold `(W, F)`.
-        least: its least possible value.
-        most: its largest possible value.
-    """
-
-    attack: str
-    kind: str
-    basis: str
-    by_trial: Numbers
-    least: float
-    most: float
 
 
 @dataclass(frozen=True)
@@ -83,13 +71,13 @@ class Recovery:
         scores: the scores of models and attacks.
         folds: the folds.
         attackers: the attacks by label.
-        seed: seed of the halves.
+        config: says which scores gates judge, and has the seed of the halves.
     """
 
     scores: Scores
     folds: Sequence[Fold]
     attackers: Mapping[str, Any]
-    seed: int
+    config: TrainedConfig
 
     @property
     def count(self) -> int:
@@ -119,10 +107,15 @@ class Recovery:
                 words, probes = f"fold {number}, half {index}", self._probes(fold, halves)
                 yield ProbedTraining(words, defense, train.only(~kept | half), probes, trials)
 
-    def recoveries(self, released: Numbers, compared: Iterator[Numbers]) -> Iterator[Recovered]:
-        """Yield the scores of each attack, kind and basis.
+    def recoveries(
+        self, point: tuple[str, float], released: Numbers, compared: Iterator[Numbers]
+    ) -> Iterator[tuple[MetricKey, Numbers, float, float]]:
+        """Yield the scores of each attack, kind and basis, with their least and largest values.
+
+        Each has its key, and is in each trial on each fold `(W, F)`.
 
         Args:
+            point: the model's label, and the ε.
             released: the numbers from the probes of `of_released`, k of each attack `(W, F, k A)`.
             compared: the numbers from the models of `trainings`, in their order, `(W, …)` each.
         """
@@ -152,11 +145,17 @@ class Recovery:
         }
         for index, attack in enumerate(self.attackers):
             for number, kind in enumerate(kinds):
-                for name, values in numbers.items():
+                for basis, values in numbers.items():
+                    if kind != "accuracy":
+                        metric = metric_of("reconstruction", kind)
+                        key = recovery_key(self.config, metric, *point, attack, basis)
+                    elif basis == bases.RELEASED and gated(self.config, "attack.accuracy"):
+                        key = MetricKey("attack.accuracy", *point, attack=attack)
+                    else:
+                        continue
                     largest = float(most[number])
-                    least = -largest if name in bases.GAINS else 0.0
-                    by_trial = values[:, :, index, number]
-                    yield Recovered(attack, kind, name, by_trial, least, largest)
+                    least = -largest if basis in bases.GAINS else 0.0
+                    yield key, values[:, :, index, number], least, largest
 
     def _most(self) -> Numbers:
         """Return the largest possible value of each score on any part of any fold `(k,)`."""
@@ -175,7 +174,7 @@ class Recovery:
 
     def _halves(self, kept: NDArray[np.bool_], number: int) -> tuple[NDArray[np.bool_], ...]:
         """Split the sensitive ratings of a fold into two random halves, as masks `(R,)`."""
-        rng = generator((self.seed, number), "halves")
+        rng = generator((self.config.seed, number), "halves")
         rows = rng.permutation(np.flatnonzero(kept))
         first = np.zeros(len(kept), np.bool_)
         first[rows[: len(rows) // 2]] = True
@@ -271,16 +270,17 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
         config, numbers = self.context.config, []
         for column, metric in enumerate(_METRICS):
             submitted, released, means = np.moveaxis(errors[..., column], 2, 0)
-            for basis, values in (
-                (bases.SUBMITTED, submitted),
-                (bases.RELEASED, released),
-                (bases.MEANS, means),
-                (bases.BEYOND_MEANS, means - submitted),
-                (bases.BEYOND_RELEASED, released - submitted),
-            ):
+            by_basis = {
+                bases.SUBMITTED: submitted,
+                bases.RELEASED: released,
+                bases.MEANS: means,
+                bases.BEYOND_MEANS: means - submitted,
+                bases.BEYOND_RELEASED: released - submitted,
+            }
+            for basis, values in by_basis.items():
                 key = recovery_key(config, metric, label, epsilon, attack, basis)
                 least = -most if basis in bases.GAINS else 0.0
-                numbers.append(mean_measured(key, values.T, family, least, most))
+                numbers.append(mean_measured(key, values.T, least, most, family))
         return numbers
 
 
