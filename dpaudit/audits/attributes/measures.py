@@ -88,10 +88,12 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
     @cached_property
     def history(self) -> Numbers:
         """The attacker's probabilities from users' interactions `(1, N, ΣC)`."""
-        subject = self.subject
-        row = of_history(subject.ratings, subject.attributes, subject.folds)
-        history = np.full((1, len(subject.folds), row.shape[1]), np.nan)
-        history[0, asked_in(subject.folds, WHOLE)] = row
+        subject, asked = self.subject, asked_in(self.subject.folds, WHOLE)
+        seen = interactions_of(subject.ratings)
+        seen.data[:] = 1
+        guesses = guesses_of(seen, subject.attributes, subject.folds, asked)
+        history = np.full((1, len(subject.folds), guesses.shape[1]), np.nan)
+        history[0, asked] = guesses
         return history
 
     def run(self, model: MemberModel) -> Iterator[RecordPart]:
@@ -103,14 +105,8 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
         subject, observers = self.subject, self.table.observers
-        training = AttributeTraining(
-            point.trainable,
-            subject.ratings,
-            subject.attributes,
-            subject.folds,
-            self.table,
-            self.context.seed,
-        )
+        data = subject.ratings, subject.attributes, subject.folds
+        training = AttributeTraining(point.trainable, *data, self.table, self.context.seed)
         parts = list(product(range(self.table.trainings), (WHOLE, *GUESSED)))
         tasks = (Task(training, part, 1, "training", dear=True) for part in parts)
         rows = self.context.tasks(stage, *point.tables, of=[point.words]).run(tasks)
@@ -238,13 +234,11 @@ class AttributeTraining:
         scored, listed = "scores" in observers, "own-list" in observers
         raters = np.bincount(self.ratings.item, minlength=self.ratings.n_items)
         items = np.argsort(-raters, kind="stable")[:_SCORED].astype(np.int32)
-        return Query(
-            np.repeat(users, len(items)) if scored else none,
-            np.tile(items, len(users)) if scored else none,
-            users if listed else none,
-            min(self.table.k, self.ratings.n_items),
-            "factors" in observers,
+        pairs = (
+            (np.repeat(users, len(items)), np.tile(items, len(users))) if scored else (none,) * 2
         )
+        k = min(self.table.k, self.ratings.n_items)
+        return Query(*pairs, users if listed else none, k, "factors" in observers)
 
     def _features(self, observer: Seen, answer: Answer) -> Features:
         if observer == "own-list":
@@ -262,13 +256,6 @@ class AttributeTraining:
 def asked_in(folds: Folds, lacking: int) -> NDArray[np.int64]:
     """Return the users whom a training's guesses are about `(n,)`."""
     return np.flatnonzero(guessed(folds) if lacking == WHOLE else folds == lacking)
-
-
-def of_history(ratings: Ratings, attributes: Sequence[Attribute], folds: Folds) -> Numbers:
-    """Return the same attacker's probabilities from users' interactions `(n, ΣC)`."""
-    history = interactions_of(ratings)
-    history.data[:] = 1
-    return guesses_of(history, attributes, folds, asked_in(folds, WHOLE))
 
 
 def guesses_of(

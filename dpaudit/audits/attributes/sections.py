@@ -162,19 +162,14 @@ class AttributeSections(Sections):
         return NONE
 
     def _table(self, digits: int) -> Table:
-        cells = [
-            [
-                one.model,
-                words.epsilon(one.epsilon),
-                one.attribute or NONE,
-                _seen(one),
-                *(
-                    self._cell(one, f"attributes.{metric}", basis, digits, name in _INTERVALS)
-                    for name, metric, basis in _COLUMNS
-                ),
-            ]
-            for one in self._advantages()
-        ]
+        cells = []
+        for one in self._advantages():
+            numbers = (
+                self._cell(one, f"attributes.{metric}", basis, digits, name in _INTERVALS)
+                for name, metric, basis in _COLUMNS
+            )
+            where = [one.model, words.epsilon(one.epsilon), one.attribute or NONE, _seen(one)]
+            cells.append([*where, *numbers])
         header = ["model", "ε", "attribute", "seen", *(name for name, *_ in _COLUMNS)]
         return Table("Attributes guessed from a model's answers", header, cells)
 

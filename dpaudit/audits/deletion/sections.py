@@ -125,9 +125,7 @@ def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str
 
 def printed(result: AuditResult) -> Printed:
     """Return what a privacy card says of deletions: the request, the tries and the results."""
-    audited = [
-        (model.label, unit) for model in result.models for unit in units(result, model.label)
-    ]
+    audited = [(m.label, unit) for m in result.models for unit in units(result, m.label)]
     if not audited:
         return Printed()
     ordered = sorted(audited, key=lambda one: palette.order(word(result, *one)))

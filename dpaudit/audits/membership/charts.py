@@ -166,9 +166,8 @@ def _utility(
         + [Label(f"guess ({words.percent(rate)})", y.share(rate))]
         + [Label("most popular items", 1.0, x=x.share(utility)) for utility in popular]
     )
-    base = parts.drawn_from("points").encode(
-        x=x.x("utility"), y=y.y("value"), color=parts.color(series)
-    )
+    color = parts.color(series)
+    base = parts.drawn_from("points").encode(x=x.x("utility"), y=y.y("value"), color=color)
     layers = [
         parts.drawn_from("guess")
         .mark_rule(strokeDash=[6, 4], color=parts.MUTED)

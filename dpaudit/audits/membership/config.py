@@ -343,9 +343,8 @@ class MembershipConfig(RecommendersConfig):
             counts = [max(_FEWEST, table.judged(unit)) for unit in table.units]
             sized["rates"] = default_rates(*counts)
         try:
-            table = Membership.model_validate(
-                self.membership.model_dump(exclude_unset=True) | sized
-            )
+            asked = self.membership.model_dump(exclude_unset=True)
+            table = Membership.model_validate(asked | sized)
         except ValidationError as error:
             raise ConfigError(registry.first_problem(error, "membership", (), sized)) from error
         fitted = self.model_copy(update={"membership": table})

@@ -234,13 +234,9 @@ def own_intervals(config: MembershipConfig) -> int:
 
     A leak has those of the advantages of its model.
     """
-    points = Counter(
-        (key.model, key.epsilon) for key in Plan(config).keys if key.metric == "attack.advantage"
-    )
-    return sum(
-        points[key.model, key.epsilon] if key.metric == "leak" else 1
-        for key in set(next_keys(config))
-    )
+    keys, judged = Plan(config).keys, set(next_keys(config))
+    points = Counter((key.model, key.epsilon) for key in keys if key.metric == "attack.advantage")
+    return sum(points[key.model, key.epsilon] if key.metric == "leak" else 1 for key in judged)
 
 
 def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -> int | None:

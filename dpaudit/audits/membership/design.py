@@ -420,12 +420,9 @@ class Design:
         """What is asked of every trained model."""
         of = self.tested_users
         repeated = np.repeat(self.users, _ASKED)
-        return Query(
-            users=np.concatenate((self.tested.users, repeated, repeated)),
-            items=np.concatenate((self.tested.items, of.held.reshape(-1), of.others.reshape(-1))),
-            listed=self.listed,
-            k=self.k,
-        )
+        users = np.concatenate((self.tested.users, repeated, repeated))
+        items = np.concatenate((self.tested.items, of.held.reshape(-1), of.others.reshape(-1)))
+        return Query(users, items, self.listed, self.k)
 
 
 # The number of parts of the requests, of which the first and the last are compared.

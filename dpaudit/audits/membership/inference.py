@@ -119,13 +119,11 @@ def average(attacks: Sequence[Judged], number: Number, family: Family) -> Estima
     target without an answer is told by its coin. The lower end is that of what is seen.
     """
     shared = Family.of(family.confidence, family.size * len(attacks))
-    each = [
-        joint_mean(number.values(judged, judged.curve), shared, number.least) for judged in attacks
-    ]
-    estimate = max(each, key=lambda mean: mean.lower)
+    means = [joint_mean(number.values(one, one.curve), shared, number.least) for one in attacks]
+    estimate = max(means, key=lambda mean: mean.lower)
     estimate = estimate.changed(
-        value=max(mean.value for mean in each),
-        upper=max(mean.upper for mean in each),
+        value=max(mean.value for mean in means),
+        upper=max(mean.upper for mean in means),
         alpha=family.alpha,
     )
     if all(judged.worst is None for judged in attacks):
@@ -402,19 +400,9 @@ class CoinGame:
         context, labels = self.inference.context, rivals(scored, "epsilon", self.inference.few)
         size = context.family.size * self.inference.look.looks
         family = Family.of(context.family.confidence, size * len(labels))
+        bound = partial(certified, delta=self.delta, family=family, seed=context.seed)
         certificates = [
-            Certificate(
-                one,
-                certified(
-                    one.scores,
-                    one.present,
-                    one.guesses,
-                    delta=self.delta,
-                    family=family,
-                    seed=context.seed,
-                ),
-                label,
-            )
+            Certificate(one, bound(one.scores, one.present, one.guesses), label)
             for label in labels
             for one in [scored[label]]
         ]

@@ -89,11 +89,9 @@ class MembershipAudits(AuditKind):
         if isinstance(trainings, int) and not useful:
             usual = table.get("calibrating") in (None, default_calibrating(trainings))
             asked["calibrating"] = None if usual else table["calibrating"]
-        asked["stop"] = [
-            one.text
-            for one in result.findings
-            if one.about == "stopped" and (one.model, one.epsilon) == (number.model, number.epsilon)
-        ]
+        where = "stopped", number.model, number.epsilon
+        stops = [one for one in result.findings if (one.about, one.model, one.epsilon) == where]
+        asked["stop"] = [one.text for one in stops]
         if number.attack == STRONGEST:
             facts["attack"] = {
                 label: without(attack, "title", "source")

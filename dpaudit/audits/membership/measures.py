@@ -123,12 +123,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield from (*numbers, *leak, *contradictions(leak, strongest))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
-        training = Training.of(
-            point.trainable, self.design, self.table.units, model.observers, model.saves
-        )
+        design, table = self.design, self.table
+        training = Training.of(point.trainable, design, table.units, model.observers, model.saves)
         blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
-        table = self.table
         stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
         parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
         together = training.parts(table.trainings)
@@ -143,15 +141,13 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             partial(self._decides, model, point, blocks),
         )
         if model.saves is not None:
-            modelled = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
-            model.saved.update(
-                {training.saved(i).name: training.digest(i, rows[i]) for i in modelled}
-            )
+            ended = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
+            model.saved.update({training.saved(i).name: training.digest(i, rows[i]) for i in ended})
             yield probes.SAVED.of(model.label)
         if not len(look.parts.calibrating):
             yield probes.ALONE.of(model.label)
         if not look.last:
-            yield decisions.stopped(look, self.table.trainings, model.label, point.epsilon)
+            yield decisions.stopped(look, table.trainings, model.label, point.epsilon)
         noticed = probes.noticed(answered) if look.last else ()
         for finding in (*noticed, *probes.rates_left_out(table)):
             yield finding.of(model.label)
@@ -166,14 +162,14 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         # What trainings show decides the look.
         blind_level = self.blind_level / look.looks
         blind = MetricKey("membership.blind", model.label, point.epsilon)
-        for unit in self.table.units:
-            present = self.design.present(self.table.trainings, unit)[look.trainings]
-            for baseline in probes.of_data(self.design, unit, present, blind_level):
+        for unit in table.units:
+            present = design.present(table.trainings, unit)[look.trainings]
+            for baseline in probes.of_data(design, unit, present, blind_level):
                 yield from _blind(baseline, blind.changed(unit=unit))
         level, scored = self._level(look), "scores" in {seen for _, seen in blocks}
         late = {
-            unit: batches(self.design, point.trainable, unit, look.parts.judged.tolist())
-            for unit in self.table.units
+            unit: batches(design, point.trainable, unit, look.parts.judged.tolist())
+            for unit in table.units
         }
         for place, (unit, observer) in enumerate(blocks):
             trials, unanswered, marks = self._shown(shown, place, unit, observer)
@@ -183,8 +179,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 yield finding.of(model.label)
             if observer not in model.observers:
                 continue
-            ended = trials.of(trials.ended)
-            view = UNFILTERED if observer == "own-list" and probes.keeps_seen(ended) else None
+            finished = trials.of(trials.ended)
+            view = UNFILTERED if observer == "own-list" and probes.keeps_seen(finished) else None
             self.context.progress.stage(f"{stage}: attacks by {observer} ({unit})")
             inference = self.inference(look, level, trials, model.label, point, unit, observer)
             yield from inference.measurements(view, late[unit])
@@ -193,7 +189,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             # The level is shared by those who see a model, and a witness sees what they see.
             if other and observer != WITNESS:
                 yield from _blind(other, blind.changed(unit=unit, observer=observer))
-            if (unit, observer) == ("interaction", "own-list") and probes.hides_seen(ended):
+            if (unit, observer) == ("interaction", "own-list") and probes.hides_seen(finished):
                 yield probes.HIDES_SEEN.of(model.label)
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(shown, look, model.label, point.epsilon, asked)

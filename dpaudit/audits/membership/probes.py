@@ -460,20 +460,10 @@ def _area(correlation: float, count: int, alpha: float) -> Estimate:
         alpha: the level.
     """
     half = math.sqrt(2 * math.log(2 / alpha) / count)
-    value, low, high = (
-        min(max(0.5 + at / math.sqrt(3), 0.0), 1.0)
-        for at in (correlation, correlation - half, correlation + half)
-    )
-    return Estimate(
-        value=value,
-        lower=low,
-        upper=high,
-        confidence=1 - ALPHA,
-        alpha=alpha,
-        n=count,
-        method="ranks against fair coins, Hoeffding",
-        kind="assumes-law",
-    )
+    ends = {"value": correlation, "lower": correlation - half, "upper": correlation + half}
+    area = {end: min(max(0.5 + at / math.sqrt(3), 0.0), 1.0) for end, at in ends.items()}
+    known = {"confidence": 1 - ALPHA, "alpha": alpha, "kind": "assumes-law"}
+    return Estimate(**area, n=count, method="ranks against fair coins, Hoeffding", **known)
 
 
 def _baseline(name: str, area: Estimate, text: str, remedy: str) -> Baseline:

@@ -167,18 +167,13 @@ class MembershipSections(Sections):
         table = _strongest(self.result, _FEW_DIGITS, brief=True)
         rows = [row for row in table.cells if row[0] == model.label]
         cells = {name: [row[at] for row in rows] for at, name in enumerate(table.header)}
-        seen = [
-            f"{unit}, {who}" for unit, who in zip(cells["target"], cells["observer"], strict=True)
-        ]
+        seen = map(", ".join, zip(cells["target"], cells["observer"], strict=True))
         other = {"model", "target", "observer"}
         if set(cells.get("claimed ε", ())) == {"none"}:
             other.add("claimed ε")
         first = [name for name in ("claimed ε", "certified ε") if name in cells]
-        order = [name for name in (*first, *cells) if name not in other]
-        return [
-            ("target, observer", list(seen)),
-            *((name, cells[name]) for name in dict.fromkeys(order)),
-        ]
+        order = dict.fromkeys(name for name in (*first, *cells) if name not in other)
+        return [("target, observer", list(seen)), *((name, cells[name]) for name in order)]
 
     def brief(self) -> list[Table]:
         """Return the table of utility."""
@@ -265,9 +260,8 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
     distinct = list(dict.fromkeys(map(charts.game_of, of_strongest)))
     targets = [game[:3] for game in distinct]
     games = sorted(distinct, key=lambda game: (targets.index(game[:3]), -lower.get(game, 0.0)))
-    shown = list(
-        columns.columns([at.get(game, []) for game in games], digits=digits, brief=brief, but=_ROW)
-    )
+    rows = [at.get(game, []) for game in games]
+    shown = list(columns.columns(rows, digits=digits, brief=brief, but=_ROW))
     claimed = any(claims.values())
     cells, marked = [], set()
     for row, game in enumerate(games):
@@ -293,20 +287,12 @@ def _attacks(result: AuditResult) -> Table:
     others = [m for m in result.measurements if m.attack != STRONGEST]
     at = _numbers(others, lambda m: (*charts.game_of(m), m.attack))
     shown = list(columns.columns(list(at.values()), but=_ROW))
-    return Table(
-        "Every attack: means and ranges of the judged trainings",
-        [*_WHERE, "attack", *(column.name for column in shown)],
-        [
-            [
-                model,
-                words.epsilon(epsilon),
-                *game,
-                attack or NONE,
-                *(column.cells[row] for column in shown),
-            ]
-            for row, (model, epsilon, *game, attack) in enumerate(at)
-        ],
-    )
+    cells = [
+        [model, words.epsilon(epsilon), *game, attack or NONE, *(of.cells[row] for of in shown)]
+        for row, (model, epsilon, *game, attack) in enumerate(at)
+    ]
+    header = [*_WHERE, "attack", *(column.name for column in shown)]
+    return Table("Every attack: means and ranges of the judged trainings", header, cells)
 
 
 def _group_utility(result: AuditResult) -> Table:
@@ -349,13 +335,7 @@ def _blind(result: AuditResult) -> Table:
     )
 
 
-def _row(number: Measurement, of: str) -> list[str]:
-    """Return a row of `_WHERE` and a number."""
-    return [
-        number.model,
-        words.epsilon(number.epsilon),
-        number.unit or NONE,
-        number.observer or NONE,
-        of,
-        words.interval(number.estimate, _DIGITS),
-    ]
+def _row(m: Measurement, of: str) -> list[str]:
+    """Return a row of `_WHERE`, of what is measured, and of the number."""
+    where = [m.model, words.epsilon(m.epsilon), m.unit or NONE, m.observer or NONE]
+    return [*where, of, words.interval(m.estimate, _DIGITS)]

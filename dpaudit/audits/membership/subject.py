@@ -87,14 +87,10 @@ class MemberModels(Subject[MembershipConfig]):
 
     def models(self) -> Iterator[MemberModel]:
         """Yield the user's own models, then the defenses."""
+        design, scale = self.design, self.ratings.scale
         for model in self.context.config.audited:
-            yield MemberModel(
-                model,
-                points_of(model, self.design.ratings, self.design.targets),
-                self.table.observers_of(model),
-                self.ratings.scale,
-                self.design.k,
-            )
+            points = points_of(model, design.ratings, design.targets)
+            yield MemberModel(model, points, self.table.observers_of(model), scale, design.k)
 
     def data(self) -> DataRecord:
         """Record the sizes of the data; the targets are attacked."""

@@ -318,12 +318,11 @@ class Training:
                 self.trainable.answer_saved(design.data(index), seed, query, self.saved(index))
                 for index, seed in zip(part, seeds, strict=True)
             )
-        return np.stack(
-            [
-                self._packed(checked_answer(answer, query, shape), rows & self._stays, index)
-                for answer, rows, index in zip(answers, kept, part, strict=True)
-            ]
-        )
+        packed_rows = [
+            self._packed(checked_answer(answer, query, shape), rows & self._stays, index)
+            for answer, rows, index in zip(answers, kept, part, strict=True)
+        ]
+        return np.stack(packed_rows)
 
     def parts(self, trainings: int) -> list[tuple[int, ...]]:
         """Return the indices of trainings in the blocks that are trained together.
@@ -331,17 +330,12 @@ class Training:
         With more trainings there are more blocks, and only the last one may grow.
         """
         size = self.trainable.together
-        return [
-            tuple(range(start, min(start + size, trainings))) for start in range(0, trainings, size)
-        ]
+        starts = range(0, trainings, size)
+        return [tuple(range(start, min(start + size, trainings))) for start in starts]
 
     def _packed(self, answer: Answer, kept: NDArray[np.bool_], index: int) -> Packed:
-        shown = Shown(
-            answer.scores,
-            answer.lists,
-            answer.factors.items if answer.factors else np.empty((0, 0), np.float32),
-            answer.before,
-        )
+        factors = answer.factors.items if answer.factors else np.empty((0, 0), np.float32)
+        shown = Shown(answer.scores, answer.lists, factors, answer.before)
         blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
         lists = self._usefulness(answer.lists) if len(answer.lists) else {}
@@ -367,14 +361,9 @@ class Training:
         every, none = self.design.query, np.empty(0, np.int32)
         seen = {observer for _, observer in self.blocks}
         asked = asked_of(self.trainable, seen)
-        return Query(
-            every.users if "scores" in asked else none,
-            every.items if "scores" in asked else none,
-            every.listed if "lists" in asked else none,
-            every.k,
-            bool(seen & set(OF_FACTORS)),
-            WITNESS in seen,
-        )
+        users, items = (every.users, every.items) if "scores" in asked else (none, none)
+        listed = every.listed if "lists" in asked else none
+        return Query(users, items, listed, every.k, bool(seen & set(OF_FACTORS)), WITNESS in seen)
 
     def _block(
         self, shown: Shown, unit: Unit, observer: Observer, kept: NDArray[np.bool_]

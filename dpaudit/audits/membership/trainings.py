@@ -436,12 +436,9 @@ def _intervals(measurement: Measurement, result: AuditResult) -> int:
     """Return how many joint intervals a number rests on: a leak on those of all its advantages."""
     if measurement.metric != "leak":
         return 1
-    return sum(
-        other.metric == "attack.advantage"
-        and other.attack == STRONGEST
-        and (other.model, other.epsilon) == (measurement.model, measurement.epsilon)
-        for other in result.measurements
-    )
+    of_model = "attack.advantage", STRONGEST, measurement.model, measurement.epsilon
+    every = [(m.metric, m.attack, m.model, m.epsilon) for m in result.measurements]
+    return every.count(of_model)
 
 
 def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> Needed | None:

@@ -83,9 +83,8 @@ class DefenseRecommender(Trainable):
         prepared = self.defense.prepare(ratings, self._public)
         trained = self.defense.train(prepared, _streams([seed]))
         model = _Model(interactions.matrix, trained)
-        return Answer(
-            model.scores(query.users, query.items), model.recommend(query.listed, query.k), None
-        )
+        scores = model.scores(query.users, query.items)
+        return Answer(scores, model.recommend(query.listed, query.k), None)
 
     @property
     def together(self) -> int:

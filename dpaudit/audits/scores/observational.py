@@ -346,9 +346,8 @@ class Observed:
         kind: Kind = "frequentist" if equal else "assumes-law"
 
         def bound(scores: Numbers) -> Estimate:
-            return paired_epsilon(*scores[pairs.T], gamma=gamma, alpha=self.alpha).changed(
-                kind=kind
-            )
+            epsilon = paired_epsilon(*scores[pairs.T], gamma=gamma, alpha=self.alpha)
+            return epsilon.changed(kind=kind)
 
         return Corrected(
             len(pairs),
@@ -367,9 +366,8 @@ class Observed:
 
     def _area(self, pairs: RowPairs, gamma: float) -> Estimate:
         rows = pairs.reshape(-1)
-        area = clustered_auc(
-            self.scores[rows], self.member[rows], np.arange(len(rows)), alpha=self.alpha
-        )
+        scores, member = self.scores[rows], self.member[rows]
+        area = clustered_auc(scores, member, np.arange(len(rows)), alpha=self.alpha)
         return area.changed(
             lower=_with_odds(area.lower, 1 / gamma),
             upper=_with_odds(area.upper, gamma),

@@ -122,12 +122,9 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         if submits:
             divergences = score_divergences(scores, seed=seed, alpha=1 - family.confidence)
         if gated(self.context.config, "game.kl"):
+            mu = defense.steps_mu(defense.prepare(pair.after, pair.public))
             divergences["one threshold"] = joint_divergence(
-                scores,
-                laws[0] if laws else None,
-                defense.steps_mu(defense.prepare(pair.after, pair.public)),
-                alpha=family.alpha,
-                confidence=family.confidence,
+                scores, next(iter(laws), None), mu, alpha=family.alpha, confidence=family.confidence
             )
         for name, estimate in divergences.items():
             yield played.key("game.kl").measured(estimate, estimator=name)
@@ -139,18 +136,13 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
     ) -> Iterator[RecordPart]:
         """Run the game of many ratings, each decided by a coin that is guessed."""
-        rows, attack = rare_ratings(self.ratings, game.candidates), game.create("game")
+        ratings, attack = self.ratings, game.create("game")
+        rows = rare_ratings(ratings, game.candidates)
 
         def score(mechanism: Any, seed: int) -> CoinScores:
-            return run_coins_game(
-                mechanism,
-                self.ratings,
-                rows,
-                attack,
-                trainings=game.trials,
-                seed=seed,
-                executor=self._executor(stage, model, game, mechanism),
-            )
+            runs = {"trainings": game.trials, "seed": seed}
+            executor = self._executor(stage, model, game, mechanism)
+            return run_coins_game(mechanism, ratings, rows, attack, **runs, executor=executor)
 
         played = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
         yield from self.measurements(played, self.certificate(played))
@@ -244,15 +236,10 @@ def _canary_scores(
 
     def scores() -> Iterator[float]:
         for c in range(count):
-            own_columns = slice(c, None, count)
-            canary = StepsPair(
-                absent=pair.absent[:, own_columns],
-                present=pair.present[:, own_columns],
-                scale=pair.scale[..., own_columns],
-                gaussian=pair.gaussian,
-                bound=pair.bound,
-            )
-            yield float(attack.score(NoisedSteps(release.shown[:, own_columns]), canary)[0])
+            places = slice(c, None, count)
+            absent, present = pair.absent[:, places], pair.present[:, places]
+            canary = replace(pair, absent=absent, present=present, scale=pair.scale[..., places])
+            yield float(attack.score(NoisedSteps(release.shown[:, places]), canary)[0])
 
     return np.clip(np.fromiter(scores(), np.float64, count), -CERTAIN, CERTAIN)
 

@@ -315,21 +315,17 @@ class PairSearch:
             if game.pair == "many":
                 continue
             for epsilon in model.epsilon:
+                refusals = []
                 # The grid search has not run yet, so one possible combination is enough.
-                defenses = model.combinations("model", epsilon)
-                tried = [self._refused(model.label, game, defense) for defense in defenses]
-                if all(tried):
+                for defense in model.combinations("model", epsilon):
+                    try:
+                        self.of(model.label, game, defense)
+                        break
+                    except (ConfigError, DataError) as error:
+                        refusals.append(error)
+                else:
                     where = f"[[game]] {game.label!r} on model {model.label!r}"
-                    raise ConfigError(f"{where}: {tried[0]}") from tried[0]
-
-    def _refused(
-        self, label: str, game: Game, defense: TrainedDefense[Any]
-    ) -> ConfigError | DataError | None:
-        try:
-            self.of(label, game, defense)
-        except (ConfigError, DataError) as error:
-            return error
-        return None
+                    raise ConfigError(f"{where}: {refusals[0]}") from refusals[0]
 
 
 def check_games(model: Model, games: Sequence[Game]) -> None:

@@ -35,8 +35,6 @@ _READ = {
     "from item means": bases.MEANS,
     "better than item means": bases.BEYOND_MEANS,
 }
-# The headers of fields that have another name.
-_HEADERS = {"epsilon": "ε"}
 # The sections of both tables.
 _OF_MODELS, _OF_SUBMISSIONS = "recovery from models", "recovery from submissions"
 # References for the other columns; the table leaves out their intervals, which the record has.
@@ -207,14 +205,12 @@ def crossed(
     rows = [tuple(getattr(number, name) for name in fields) for number in measurements]
     at = {(row, column(m)): m.estimate for row, m in zip(rows, measurements, strict=True)}
     names = dict.fromkeys(name for _, name in at)
-    return Table(
-        caption,
-        [_HEADERS.get(name, name) for name in fields] + list(names),
-        [
-            [*map(_text, row), *(interval(at.get((row, name))) for name in names)]
-            for row in dict.fromkeys(rows)
-        ],
-    )
+    header = ["ε" if name == "epsilon" else name for name in fields]
+    cells = [
+        [*map(_text, row), *(interval(at.get((row, name))) for name in names)]
+        for row in dict.fromkeys(rows)
+    ]
+    return Table(caption, [*header, *names], cells)
 
 
 def _text(value: str | float | None) -> str:
@@ -290,9 +286,8 @@ def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis)
         ]
         + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
     )
-    base = parts.drawn_from("points").encode(
-        x=x.x("error"), y=y.y("value"), color=parts.color(lines)
-    )
+    color = parts.color(lines)
+    base = parts.drawn_from("points").encode(x=x.x("error"), y=y.y("value"), color=color)
     layers = [
         parts.drawn_from("means")
         .mark_rule(strokeDash=[6, 4], color=parts.MUTED)

@@ -360,8 +360,8 @@ class Scores:
 def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
     """Return the scores of a defense: errors, or hits of lists of length k if it ranks."""
     if not defense.ranks:
-        probes = errors, largest_errors, recovered, recoverable, guessed
-        return Scores(KINDS, (), ("accuracy",), 1.0, *probes)
+        of_ratings = errors, largest_errors, recovered, recoverable, guessed
+        return Scores(KINDS, (), ("accuracy",), 1.0, *of_ratings)
 
     def tested(fold: Fold) -> Probe:
         users = np.unique(fold.users)
@@ -391,17 +391,8 @@ def scores_of(defense: TrainedDefense[Any], k: int) -> Scores:
         lists = most_popular(ratings.shared, users, k)[None]
         return _hits(lists, users, kept.user, kept.item)[0]
 
-    return Scores(
-        kinds=("precision", "recall"),
-        more=("ndcg",),
-        recovery_kinds=(),
-        sign=-1.0,
-        tested=tested,
-        most=lambda _: np.ones(3),
-        recovered=listed,
-        recoverable=lambda *_: np.ones(2),
-        guessed=popular,
-    )
+    of_lists = tested, lambda _: np.ones(3), listed, lambda *_: np.ones(2), popular
+    return Scores(("precision", "recall"), ("ndcg",), (), -1.0, *of_lists)
 
 
 def _hits(
@@ -539,11 +530,6 @@ class ProbedTraining:
     _prepared: Any = None
     _lock: Any = field(default_factory=Lock)
 
-    def tasks(self) -> Iterator[Task]:
-        """Yield tasks that train a piece and return the probes' numbers, joined `(W, k)`."""
-        name = f"{self.words}, {self.defense!r}"
-        return (Task(self, piece, len(piece), name) for piece in lane_blocks(self.streams))
-
     def __call__(self, piece: Streams) -> Numbers:
         """Train a piece and return the probes' numbers `(W, k)`, NaN without a model."""
         with self._lock:  # the first piece prepares the data for all pieces
@@ -565,7 +551,11 @@ class ProbedTraining:
 
 def run_all(trainings: Iterable[ProbedTraining], trials: int, executor: Executor) -> list[Numbers]:
     """Run trainings, created lazily, and return each one's probes `(W, k)`."""
-    parts = executor.run(task for training in trainings for task in training.tasks())
+    parts = executor.run(
+        Task(training, piece, len(piece), f"{training.words}, {training.defense!r}")
+        for training in trainings
+        for piece in lane_blocks(training.streams)
+    )
     blocks = -(-trials // LANES)
     return [joined(parts[k : k + blocks]) for k in range(0, len(parts), blocks)]
 
