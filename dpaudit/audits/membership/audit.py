@@ -100,10 +100,8 @@ class RecommenderAudit:
         """Return every measured number, a row each, with its interval and what it is about."""
         import pandas as pd
 
-        rows = [
-            {**one.model_dump(exclude={"estimate"}), **one.estimate.model_dump()}
-            for one in self.record.measurements
-        ]
+        numbers = self.record.measurements
+        rows = [{**m.model_dump(exclude={"estimate"}), **m.estimate.model_dump()} for m in numbers]
         return pd.DataFrame(rows).dropna(axis=1, how="all")
 
     def __repr__(self) -> str:

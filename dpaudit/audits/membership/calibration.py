@@ -118,9 +118,8 @@ class Trials:
     def of(self, which: Rows) -> Self:
         """Return some of the trainings, in this order (indices `(n,)`)."""
         lacking = None if self.unanswered is None else self.unanswered[which]
-        return type(self)(
-            self.features[which], self.population[which], self.present[which], lacking
-        )
+        features, population = self.features[which], self.population[which]
+        return type(self)(features, population, self.present[which], lacking)
 
     @property
     def ended(self) -> Rows:
@@ -536,8 +535,7 @@ class Curve:
     def share(self, above: Numbers, among: Mask) -> Numbers:
         """Return the share of present targets of a group that are found; 0 without any `(T,)`."""
         group = self.present & among
-        shares: Numbers = (above * group).sum(1) / np.maximum(group.sum(1), 1)
-        return shares
+        return (above * group).sum(1) / np.maximum(group.sum(1), 1)
 
     def gain(self, above: Numbers, among: Mask) -> Numbers:
         """Return how much more a group's present targets are found than its absent ones `(T,)`.
@@ -556,8 +554,7 @@ class Curve:
         both = (times > 0) & (times < len(self.present))
         within = (above * self.present).sum(0)[both] / times[both]
         without = (above * ~self.present).sum(0)[both] / (~self.present).sum(0)[both]
-        gains: Numbers = within - without
-        return gains
+        return within - without
 
 
 def ranks(scores: Numbers) -> Numbers:
@@ -567,8 +564,7 @@ def ranks(scores: Numbers) -> Numbers:
     """
     from scipy.stats import rankdata
 
-    within: Numbers = rankdata(scores, axis=-1) / scores.shape[-1]
-    return within
+    return rankdata(scores, axis=-1) / scores.shape[-1]
 
 
 def best_threshold(scores: Numbers, present: Mask) -> float:

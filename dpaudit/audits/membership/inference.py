@@ -318,11 +318,9 @@ class Inference:
         """
         at_hand = picked(self.context.config, key, "this-model")
         level = self.context.family.alpha if at_hand else self.level
-        others = self.design.others(self.unit)
+        others, seed = self.design.others(self.unit), self.context.seed
         given = not at_hand and len(self.look.parts.judged) > 1
-        return TargetSampling(
-            others, level / self.look.intervals / attacks, self.context.seed, given
-        )
+        return TargetSampling(others, level / self.look.intervals / attacks, seed, given)
 
     def _exposed(
         self, one: Judged, rate: float, key: Keys, batches: Mapping[str, NDArray[np.bool_]]

@@ -93,10 +93,8 @@ class MembershipAudits(AuditKind):
         stops = [one for one in result.findings if (one.about, one.model, one.epsilon) == where]
         asked["stop"] = [one.text for one in stops]
         if number.attack == STRONGEST:
-            facts["attack"] = {
-                label: without(attack, "title", "source")
-                for label, attack in result.attacks.items()
-            }
+            attacks = result.attacks.items()
+            facts["attack"] = {name: without(table, "title", "source") for name, table in attacks}
         if number.metric == "epsilon" and facts["delta"] is None:
             asked["delta"] = table.get("delta")
         for model in listed(result.config.get("recommender")):

@@ -160,17 +160,15 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         executor.clock.forgot(model.label, took[np.isfinite(took).all(1)])
         unmoved = probes.unmoved_by_data(answered[0]) if answered else []
         # What trainings show decides the look.
-        blind_level = self.blind_level / look.looks
+        alpha = self.blind_level / look.looks
         blind = MetricKey("membership.blind", model.label, point.epsilon)
         for unit in table.units:
             present = design.present(table.trainings, unit)[look.trainings]
-            for baseline in probes.of_data(design, unit, present, blind_level):
+            for baseline in probes.of_data(design, unit, present, alpha):
                 yield from _blind(baseline, blind.changed(unit=unit))
         level, scored = self._level(look), "scores" in {seen for _, seen in blocks}
-        late = {
-            unit: batches(design, point.trainable, unit, look.parts.judged.tolist())
-            for unit in table.units
-        }
+        indices = look.parts.judged.tolist()
+        late = {unit: batches(design, point.trainable, unit, indices) for unit in table.units}
         for place, (unit, observer) in enumerate(blocks):
             trials, unanswered, marks = self._shown(shown, place, unit, observer)
             # A model that has forgotten shows the same whatever the coins were.
@@ -184,8 +182,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             self.context.progress.stage(f"{stage}: attacks by {observer} ({unit})")
             inference = self.inference(look, level, trials, model.label, point, unit, observer)
             yield from inference.measurements(view, late[unit])
-            judged = trials.of(look.trainings)
-            other = probes.of_other_trainings(judged, unit, observer, blind_level)
+            other = probes.of_other_trainings(trials.of(look.trainings), unit, observer, alpha)
             # The level is shared by those who see a model, and a witness sees what they see.
             if other and observer != WITNESS:
                 yield from _blind(other, blind.changed(unit=unit, observer=observer))
@@ -308,11 +305,9 @@ def _blind(baseline: probes.Baseline, key: MetricKey) -> Iterator[RecordPart]:
 
 def _of_strongest(number: RecordPart) -> bool:
     """Whether it is a number of the strongest attack; a witness of a deletion finds no leak."""
-    return (
-        isinstance(number, records.Measurement)
-        and number.attack == STRONGEST
-        and number.observer != WITNESS
-    )
+    if not isinstance(number, records.Measurement):
+        return False
+    return number.attack == STRONGEST and number.observer != WITNESS
 
 
 def _useful_key(config: MembershipConfig, name: str, model: str, epsilon: float) -> MetricKey:

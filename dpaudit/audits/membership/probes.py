@@ -438,16 +438,14 @@ def _correlations(values: Numbers, present: Mask) -> Numbers:
     able = squares > 1e-9 * lengths.max(initial=1.0)
     np.fill_diagonal(able, False)
     size = np.sqrt(np.where(able, squares, 1.0) * signs.shape[1])
-    correlations: Numbers = np.where(able, sums / size, 0.0)
-    return correlations
+    return np.where(able, sums / size, 0.0)
 
 
 def _ranks(values: Numbers) -> Numbers:
     """Return ranks within each row, around 0, equal ones alike `(T, m)`."""
     from scipy.stats import rankdata
 
-    ranks: Numbers = rankdata(values, axis=1) - (values.shape[1] + 1) / 2
-    return ranks
+    return rankdata(values, axis=1) - (values.shape[1] + 1) / 2
 
 
 def _area(correlation: float, count: int, alpha: float) -> Estimate:

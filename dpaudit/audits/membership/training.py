@@ -295,8 +295,7 @@ class Training:
 
     def __call__(self, index: int) -> Packed:
         """Train with the coins of this index; return the packed features and the utility."""
-        vector: Packed = self.together((index,))[0]
-        return vector
+        return self.together((index,))[0]
 
     def together(self, part: tuple[int, ...]) -> Packed:
         """Return what a call with each index returns `(n, L)`.

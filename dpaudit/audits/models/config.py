@@ -368,9 +368,5 @@ class RecommendersConfig(DataConfig):
         """The modules of its recommenders and defenses."""
         libraries = [recommender.library for recommender in self.recommender if recommender.library]
         named = {registry.load("recommenders", library).__module__ for library in libraries}
-        targets = {
-            recommender.target.partition(":")[0]
-            for recommender in self.recommender
-            if recommender.target
-        }
+        targets = {table.target.partition(":")[0] for table in self.recommender if table.target}
         return super().plugins | named | targets

@@ -180,8 +180,7 @@ def log_odds(columns: Numbers, codes: Mask, member: Mask, asked: Numbers, seed: 
     of_forest = forest.fit(columns, member).predict_proba(asked)
     fit = LogisticRegression(C=_WIDE, fit_intercept=False, max_iter=1000)
     fit.fit(np.column_stack((basis(columns), _logit(others))), member)
-    odds: Numbers = np.column_stack((basis(asked), _logit(of_forest))) @ fit.coef_[0]
-    return odds
+    return np.column_stack((basis(asked), _logit(of_forest))) @ fit.coef_[0]
 
 
 def rivals(columns: Numbers, member: Mask, asked: Numbers, seed: int) -> Iterator[Numbers]:
@@ -208,8 +207,7 @@ def _logit(chances: Numbers) -> Numbers:
     """Return the log-odds of the second of two classes, within those of sureness."""
     from scipy.special import logit
 
-    odds: Numbers = logit(np.clip(chances[:, 1], _SURE, 1 - _SURE))
-    return odds
+    return logit(np.clip(chances[:, 1], _SURE, 1 - _SURE))
 
 
 def basis_of(columns: Numbers, codes: Mask) -> Basis:

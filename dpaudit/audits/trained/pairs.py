@@ -212,10 +212,9 @@ def _rating(
     row = int(np.lexsort(ranks)[0])
     item, value = int(profile.items[row]), float(profile.values[row])
     sensitive = ", which is sensitive," if kept[row] else ""
-    words = _Sentence(
-        f"of {{}} ratings of one user, that of an item with {{}} raters{sensitive}",
-        (len(profile), int(raters[row])),
-    )
+    sizes = len(profile), int(raters[row])
+    begin = f"of {{}} ratings of one user, that of an item with {{}} raters{sensitive}"
+    words = _Sentence(begin, sizes)
     if adjacency == "rating-add-remove":
         return RatingRemoved(user, item), words.end("disappears")
     change = RatingReplaced(user, item, float(far[row]))

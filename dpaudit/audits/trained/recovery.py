@@ -39,7 +39,7 @@ from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Task
 from dpaudit.record import bases
-from dpaudit.record import result as records
+from dpaudit.record.result import Measurement
 
 _METRICS: tuple[str, ...] = ("submissions.rmse", "submissions.mae")
 
@@ -260,14 +260,14 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
 
     def _measured(
         self, label: str, epsilon: float, attack: str, errors: Numbers
-    ) -> list[records.Measurement]:
+    ) -> Iterator[Measurement]:
         """Measure one attack at one ε, from its errors `(folds, trials, 3, kinds)`.
 
         Errors that a gate judges have the interval of `Recovery`: the sample are
         the trials, and no guess on the rating scale errs by more than its width.
         """
         family, most = self.context.family, self.folds[0].train.scale.width
-        config, numbers = self.context.config, []
+        config = self.context.config
         for column, metric in enumerate(_METRICS):
             submitted, released, means = np.moveaxis(errors[..., column], 2, 0)
             by_basis = {
@@ -280,8 +280,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
             for basis, values in by_basis.items():
                 key = recovery_key(config, metric, label, epsilon, attack, basis)
                 least = -most if basis in bases.GAINS else 0.0
-                numbers.append(mean_measured(key, values.T, least, most, family))
-        return numbers
+                yield mean_measured(key, values.T, least, most, family)
 
 
 def _submission_errors(

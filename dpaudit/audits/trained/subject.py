@@ -139,11 +139,8 @@ class TrainedModels(Subject[T]):
         games = sum(game.trainings + fitting(game) for game in config.game)
         runs = folds * (1 + 3 * bool(config.recovering) + bool(config.reading))
         trainings = runs * train.trials + games
-        combinations = sum(
-            len(model.epsilon) * math.prod(map(len, model.grid.values()))
-            for model in config.model
-            if model.grid
-        )
+        grids = [model for model in config.model if model.grid]
+        combinations = sum(len(m.epsilon) * math.prod(map(len, m.grid.values())) for m in grids)
         return points * trainings + combinations * train.trials
 
     def models(self) -> Iterator[TrainedModel]:
@@ -168,10 +165,8 @@ class TrainedModels(Subject[T]):
         """Return the attacks by label, then those of games by name."""
         config = self.context.config
         labelled = (*config.recovering, *config.reading)
-        return {
-            **{attack.label: attack_record(attack.create("attack")) for attack in labelled},
-            **game_attacks(config.game),
-        }
+        recorded = {attack.label: attack_record(attack.create("attack")) for attack in labelled}
+        return recorded | game_attacks(config.game)
 
 
 def _learned(train: Train, ratings: Ratings, seed: int) -> Ratings:
