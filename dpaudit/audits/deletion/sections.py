@@ -109,18 +109,18 @@ def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str
         return f"{verdict.shown}: who sees {sight} tells {deleted}{bound}{beside}."
     if open_ := _open(result, bounds):
         return f"UNDECIDED: {open_.text}"
-    said, trace = f"no observer tells {deleted}", _trace(bounds)
+    text, trace = f"no observer tells {deleted}", _trace(bounds)
     if verdict is palette.FORGOTTEN and trace is not None:
         return (
-            f"FORGOTTEN, as far as these trainings tell: {said}, and each would find a trace by "
+            f"FORGOTTEN, as far as these trainings tell: {text}, and each would find a trace by "
             f"which {_right(trace)} of 100 guesses are right, where chance has 50."
         )
     missed = "the largest planted leak was not found by all"
     if verdict is palette.NO_TRACE:
-        return f"{verdict.shown}: {said}, and the limit is kept, but {missed}."
+        return f"{verdict.shown}: {text}, and the limit is kept, but {missed}."
     if "inconclusive" in outcomes:
-        return f"UNDECIDED: {said}, but it is open whether the limit is kept."
-    return f"UNDECIDED: {said}, but {missed}: raise membership.trainings, or the number of targets."
+        return f"UNDECIDED: {text}, but it is open whether the limit is kept."
+    return f"UNDECIDED: {text}, but {missed}: raise membership.trainings, or the number of targets."
 
 
 def printed(result: AuditResult) -> Printed:

@@ -239,8 +239,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         unanswered, marks = block[:, :cut, -2], block[:, :, -1]
         # What has no answer is an output too; scores of interactions already show it.
         known = (unit, observer) == ("interaction", "scores")
-        shown = not known and np.nan_to_num(unanswered).any()
-        features = block[:, :, : -BESIDE + bool(shown)]
+        is_output = not known and np.nan_to_num(unanswered).any()
+        features = block[:, :, : -BESIDE + bool(is_output)]
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
         trials = Trials(features[:, :cut], features[:, cut:], present, untold)

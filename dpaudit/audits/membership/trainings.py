@@ -272,32 +272,32 @@ class JudgedTrainings(Trainings):
         may, seen = sum(may_break(gate, measurement, census)), sum(breaks(gate, census.values))
         perhaps = ", or may be by the reverse attack or missing answers" if may > seen else ""
         beyond = f"{'above' if gate.min is None else 'below'} {threshold(gate):g}{perhaps}"
-        said = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
+        tally = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
         if count == 1:
-            said = f"the judged training is {'' if may else 'not '}{beyond}"
+            tally = f"the judged training is {'' if may else 'not '}{beyond}"
         if self.trainings < count:
             return Ruling(
                 "inconclusive",
-                f"{shown} {said}, but gates pass together, and another model has {self.trainings}",
+                f"{shown} {tally}, but gates pass together, and another model has {self.trainings}",
                 "audit them apart",
             )
         risk, divisor, most = self.risk(gate)
         if risk <= self.alpha * (1 + 1e-9):
             return Ruling(
                 "pass",
-                f"{shown} {said}; the next one is with a probability of at most "
+                f"{shown} {tally}; the next one is with a probability of at most "
                 f"{percent(risk, 2, ROUND_CEILING)}",
             )
         if most > self.few(count):
             other = "" if may == most else f", and {most} exceed the limit of some gate"
             return Ruling(
                 "inconclusive",
-                f"{shown} {said}{other}, too many for the next one and too few to certify it",
+                f"{shown} {tally}{other}, too many for the next one and too few to certify it",
                 "use more targets, whose intervals are narrower, or a larger limit",
             )
         return Ruling(
             "inconclusive",
-            f"{shown} {said}, too few to say it of the next one: it takes "
+            f"{shown} {tally}, too few to say it of the next one: it takes "
             f"{draws_needed(most, self.alpha / divisor)} judged trainings"
             f"{f', {most} of which may exceed a limit' if most else ''}",
             "raise membership.trainings",

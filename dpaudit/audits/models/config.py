@@ -265,10 +265,10 @@ class OwnRecommender(Table):
         for observer in observers:
             what = SHOWN[observer]
             if what in omitted:
-                said = f"publishes no {what}: remove"
+                reason = f"publishes no {what}: remove"
                 if self.command is not None or self.returned is not None:
-                    said = f"does not show {what}: add {what!r} to its params.shows, or remove"
-                raise ConfigError(f"{place}: {self.label} {said} the observer {observer!r}")
+                    reason = f"does not show {what}: add {what!r} to its params.shows, or remove"
+                raise ConfigError(f"{place}: {self.label} {reason} the observer {observer!r}")
 
     @property
     def served(self) -> list[Observer]:

@@ -433,18 +433,18 @@ class Observed:
             first: which pairs are in the first half.
         """
         gamma, level = self.gamma or 1.0, self.alpha / (2 * RIVALS)
-        found = max(
+        largest = max(
             paired_epsilon(*told[of.T], gamma=gamma, alpha=level).lower
             for of in (pairs[first], pairs[~first])
             for told in blind
             if len(of)
         )
-        if found == 0:
+        if largest == 0:
             return None
         return (
             f"{len(pairs)} have nearly equal propensities, and in these a learner of another kind "
             f"tells the member by the features alone, with odds of "
-            f"{at_least(gamma * math.exp(2 * found), 2)} or more: name the kind of each feature, "
+            f"{at_least(gamma * math.exp(2 * largest), 2)} or more: name the kind of each feature, "
             "give features that are equal in more rows, or a larger gamma"
         )
 

@@ -220,7 +220,7 @@ def audit_scores(
     scores, real = scores[order], real[order]
     observed = None
     if table is not None:
-        each = alpha / max(1, judged)
+        level = alpha / max(1, judged)
         # One row of each group, the first in the random order.
         kept = table.alone()
         members, others = int(real[kept].sum()), int((~real[kept]).sum())
@@ -229,7 +229,7 @@ def audit_scores(
                 f"features have {members} groups of members and {others} of non-members: give at "
                 "least 4 of each"
             )
-        observed = Observed(scores[kept], real[kept], table.of(kept), seed, each, gamma)
+        observed = Observed(scores[kept], real[kept], table.of(kept), seed, level, gamma)
     given = int((~real).sum())
     # Twice as many as show the rate at all: with fewer, the largest score alone decides.
     needed = {rate: 2 * least_absent(rate) for rate in rates}

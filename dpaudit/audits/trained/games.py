@@ -113,11 +113,11 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
             laws.append(attempted(law, None))
             return replace(scores, truth=laws[0] and laws[0].epsilon)
 
-        played = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
-        certificate = self.certificate(played)
+        run = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
+        certificate = self.certificate(run)
         scores = certificate.outcomes
         observer = observe if submits else None
-        yield from self.measurements(played, certificate, observer=observer)
+        yield from self.measurements(run, certificate, observer=observer)
         divergences = {}
         if submits:
             divergences = score_divergences(scores, seed=seed, alpha=1 - family.confidence)
@@ -127,7 +127,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
                 scores, next(iter(laws), None), mu, alpha=family.alpha, confidence=family.confidence
             )
         for name, estimate in divergences.items():
-            yield played.key("game.kl").measured(estimate, estimator=name)
+            yield run.key("game.kl").measured(estimate, estimator=name)
         words = pair.details if game.details else pair.summary
         summary = f"{words} ({adjacency}, observer {observe})"
         yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
@@ -144,8 +144,8 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
             executor = self._executor(stage, model, game, mechanism)
             return run_coins_game(mechanism, ratings, rows, attack, **runs, executor=executor)
 
-        played = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
-        yield from self.measurements(played, self.certificate(played))
+        run = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
+        yield from self.measurements(run, self.certificate(run))
         summary = (
             f"in each of {game.trials} trainings {len(rows)} ratings, one of each of as many users "
             "on the items with the fewest raters, are at either end of the scale by coins of their "
