@@ -215,9 +215,8 @@ class Trials:
         return scores
 
     def _signals(self, toward: Numbers) -> Signals:
-        fit, population = (
-            np.einsum("tmf,f->tm", block, toward) for block in (self.features, self.population)
-        )
+        blocks = self.features, self.population
+        fit, population = (np.einsum("tmf,f->tm", block, toward) for block in blocks)
         return Signals(self.features, fit, population)
 
 

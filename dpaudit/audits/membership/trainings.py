@@ -106,9 +106,8 @@ def least_certified(alpha: float, numbers: int) -> int:
         alpha: as there.
         numbers: as there.
     """
-    return next(
-        n for n in itertools.count(1) if share_wealth([True] * n, alpha) * alpha >= 2 * numbers
-    )
+    sizes = itertools.count(1)
+    return next(n for n in sizes if share_wealth([True] * n, alpha) * alpha >= 2 * numbers)
 
 
 def _surely(gate: Gate, census: Census) -> Flags:
@@ -408,9 +407,8 @@ def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTraini
             if gate.of == "this-model" and measurement.census:
                 # Trainings that end early have used up the share of all that were planned.
                 whole = result.family.alpha * _intervals(measurement, result)
-                deciding[(*measurement.key, gate.of)] = (
-                    whole if stated else measurement.census.level
-                )
+                level = whole if stated else measurement.census.level
+                deciding[(*measurement.key, gate.of)] = level
             elif gate.of == "average" or not measurement.census:
                 # Trainings that end early keep what is planned for means, and have none.
                 joint = not entry(measurement.metric).derived and (
@@ -464,9 +462,8 @@ def _bound(gate: Gate, measurement: Measurement, limit: float) -> Needed | None:
     control = next(iter(measurement.controls), None)
     if control is None or control.noise is None or not gate.detectable:
         return None
-    coins = coins_needed(
-        limit, gate.detectable, control.noise, control.delta, measurement.estimate.alpha
-    )
+    alpha = measurement.estimate.alpha
+    coins = coins_needed(limit, gate.detectable, control.noise, control.delta, alpha)
     return None if coins is None else Needed(max(1.0, coins / measurement.estimate.n), "pass")
 
 

@@ -139,10 +139,13 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         ratings, attack = self.ratings, game.create("game")
         rows = rare_ratings(ratings, game.candidates)
 
+        play = partial(
+            run_coins_game, ratings=ratings, rows=rows, attack=attack, trainings=game.trials
+        )
+
         def score(mechanism: Any, seed: int) -> CoinScores:
-            runs = {"trainings": game.trials, "seed": seed}
             executor = self._executor(stage, model, game, mechanism)
-            return run_coins_game(mechanism, ratings, rows, attack, **runs, executor=executor)
+            return play(mechanism, seed=seed, executor=executor)
 
         run = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
         yield from self.measurements(run, self.certificate(run))
