@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +120,7 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
             guesses[:, index, asked_in(subject.folds, fold)] = row
         where = model.label, point.epsilon
         for observer, *seen in zip(observers, with_user, without, strict=True):
-            for judge, answers, absent, history in self._judges(*seen):
+            for judge, (answers, absent, history) in self._judges(*seen):
                 right = judge.balanced(answers)
                 others: dict[str, Numbers | float] = {
                     bases.BEYOND_ABSENT: judge.balanced(absent),
@@ -134,12 +133,12 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
                 yield from judge.measured(where, answers, observer=observer, basis=bases.ANSWERS)
                 yield from judge.measured(where, absent, observer=observer, basis=bases.ABSENT)
         # What needs no model: guesses from the raw history, and of the largest class.
-        for judge, history in self._judges():
+        for judge, [history] in self._judges():
             yield from judge.measured(where, history, basis=bases.HISTORY)
             share = MetricKey("attributes.accuracy", *where, attribute=judge.name)
             yield share.measured(judge.largest, basis=bases.GUESS)
 
-    def _judges(self, *guesses: Numbers) -> Iterator[tuple[Any, ...]]:
+    def _judges(self, *guesses: Numbers) -> Iterator[tuple[Judge, list[Numbers]]]:
         """Yield the judge of each attribute, with guesses `(T, N, C)` of it, the last by history.
 
         Args:
@@ -150,8 +149,7 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
         ends = np.cumsum([len(attribute.counts) for attribute in subject.attributes])[:-1]
         parts = [np.split(every, ends, axis=2) for every in (*guesses, self.history)]
         for attribute, *of_attribute in zip(subject.attributes, *parts, strict=True):
-            judge = Judge(attribute, subject.folds, order, self.context.family)
-            yield (judge, *of_attribute)
+            yield Judge(attribute, subject.folds, order, self.context.family), of_attribute
 
     def _unknown(self, model: str) -> Iterator[FindingRecord]:
         """Yield a finding for each attribute that is not known of all users."""
