@@ -337,7 +337,7 @@ class Design:
 
     def others(self, unit: Unit) -> int:
         """Return how many of a unit could have been targets and are in every training."""
-        return self.passed_over[unit == "user"]
+        return self.passed_over[0] if unit == "interaction" else self.passed_over[1]
 
     def coins(self, training: int) -> Mask:
         """Return whether each target is in the data of a training: interactions, then users."""
