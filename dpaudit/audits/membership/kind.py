@@ -9,6 +9,7 @@ from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind, listed, without
 from dpaudit.auditor.measure import Measure
 from dpaudit.auditor.ruling import Trainings
+from dpaudit.audits.deletion.subject import compared
 from dpaudit.audits.membership.config import MembershipConfig, default_calibrating
 from dpaudit.audits.membership.trainings import judged_trainings
 from dpaudit.config.gate import Gate
@@ -99,8 +100,7 @@ class MembershipAudits(AuditKind):
             asked["delta"] = table.get("delta")
         for model in listed(result.config.get("recommender")):
             if model.get("label") == number.model:
-                forgets = model.get("forget") is not None
-                facts["recommender"] = {"forget": forgets, "requests": model.get("requests")}
+                facts["recommender"] = compared(model)
         return {**without(facts, "audit", "top_k"), "membership": asked}
 
     def sections(self) -> type[Sections]:

@@ -10,12 +10,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, model_validator
 
+from dpaudit.audits.deletion.config import Deletions, named
 from dpaudit.config.model import Model, Table, as_list
 from dpaudit.config.models import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, RELEASED, WITNESS, Covered, Observer, Unlearning
+from dpaudit.core.membership import OBSERVERS, RELEASED, WITNESS, Covered, Observer
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.forgetting import Sharded
@@ -82,22 +83,12 @@ class StatedClaim(Table):
         )
 
 
-class OwnRecommender(Table):
+class OwnRecommender(Deletions):
     """A recommender of the user's: a library's model, a Python class, or a command.
 
     A class or a command is code: `dpaudit run` refuses it unless `--allow-code` is given.
 
     Attributes:
-        forget: how each trained model forgets the targets that its coins put into the data, before
-            it is asked: `own` by the model's method `forget` or the library's own means,
-            `retrain` by a training without them, `filter` by leaving its parameters as they are,
-            `drop-rows` by dropping the rows of users without interactions, `fine-tune` by going on
-            with what stays, `influence` by a Newton step, `ascent` by ascending the loss of what
-            is forgotten. None: it forgets nothing. The attackers then tell what was deleted from
-            what was never there.
-        requests: the number of requests, one after the other, in which it forgets them.
-        shards: the number of models among which users are divided at random, by their index alone;
-            a user's own one answers, and `own` trains anew those of whom something is forgotten.
         label: its name in reports; by default the library with its model, the target, or the
             command's program.
         library: the name of a registered adapter (`dpaudit list recommenders`).
@@ -117,9 +108,6 @@ class OwnRecommender(Table):
 
     judging: ClassVar[frozenset[str]] = frozenset({"claim", "observers"})
 
-    forget: Unlearning | None = None
-    requests: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    shards: Annotated[int, Field(ge=2, le=1000)] | None = None
     label: str = ""
     library: str | None = None
     target: str | None = None
@@ -144,25 +132,10 @@ class OwnRecommender(Table):
         library, target, returned = map(values.get, ("library", "target", "returned"))
         words = (library, model, target, *program, returned)
         label = " ".join(str(word) for word in words if word)
-        # What it says of deletions.
-        label += f" in {values['shards']} shards" if values.get("shards") else ""
-        if values.get("forget"):
-            label += f", forgets by {values['forget']}"
-            label += f" in {values['requests']} requests" if values.get("requests", 1) != 1 else ""
-        return {"label": label, **values}
+        return {"label": label + named(values), **values}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.requests > 1 and self.forget in (None, "retrain"):
-            raise ValueError(
-                f"requests = {self.requests} divides what a model forgets by itself: name a "
-                "method other than 'retrain' as forget, or remove it"
-            )
-        if self.shards and self.forget not in (None, "own", "retrain"):
-            raise ValueError(
-                f"shards forget by 'own' or 'retrain', not by {self.forget!r}: name one of these, "
-                "or remove shards"
-            )
         kinds = ("library", "target", "command", "returned")
         given = [name for name in kinds if getattr(self, name)]
         if len(given) != 1:
@@ -170,16 +143,7 @@ class OwnRecommender(Table):
                 f"{' and '.join(given) or 'nothing'} given: name one of library, target, command "
                 "and returned"
             )
-        for key in ("returned", "save"):
-            if getattr(self, key) and self.forget:
-                raise ValueError(
-                    f"forget = {self.forget!r} asks a model that is trained here and not kept: "
-                    f"remove it, or {key}"
-                )
-            if getattr(self, key) and self.shards:
-                raise ValueError(
-                    f"shards = {self.shards} are trained here and not kept: remove it, or {key}"
-                )
+        self.check_apart_from({"returned": self.returned, "save": self.save})
         if self.save is not None and self.runs_code is None:
             raise ValueError(
                 f"save = {self.save!r} keeps the models of a target or a command: remove it, or "
@@ -187,11 +151,6 @@ class OwnRecommender(Table):
             )
         check_distinct(self, "observers")
         return self
-
-    @property
-    def traits(self) -> tuple[str, ...]:
-        """The names of the traits of its models that decide which gates judge them."""
-        return ("forget",) if self.forget else ()
 
     @property
     def saves(self) -> Path | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.auditor.records import model_record, point_record
+from dpaudit.audits.deletion.subject import forgetting, recorded, traits_of
 from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
@@ -31,7 +32,6 @@ from dpaudit.recommenders.base import (
     Scores,
     Trainable,
 )
-from dpaudit.recommenders.forgetting import Forgetting, Sharded
 from dpaudit.record.result import ClaimRecord, ModelRecord, PointRecord
 
 
@@ -144,9 +144,8 @@ class MemberPoint:
 
     @property
     def traits(self) -> dict[str, str]:
-        """The traits of the model that decide which gates judge it, by name, such as `forget`."""
-        trainable = self.trainable
-        return {"forget": trainable.method} if isinstance(trainable, Forgetting) else {}
+        """The traits of the model that decide which gates judge it, by name."""
+        return traits_of(self.trainable)
 
 
 @dataclass(frozen=True)
@@ -187,13 +186,7 @@ class MemberModel:
 
     def record(self) -> ModelRecord:
         """Record the recommender with its parameters."""
-        # How it forgets, and what is trained inside.
-        further: dict[str, str | int] = {}
-        trainable = self.defenses[0].trainable
-        if isinstance(trainable, Forgetting):
-            further, trainable = {"forget": trainable.method}, trainable.trainable
-        if isinstance(trainable, Sharded):
-            further, trainable = {**further, "shards": trainable.shards}, trainable.trainable
+        further, trainable = recorded(self.defenses[0].trainable)
         if isinstance(trainable, DefenseRecommender):
             return model_record(self.label, trainable.defense).model_copy(update={"top_k": self.k})
         if isinstance(trainable, Recommender):
@@ -241,10 +234,8 @@ def points_of(
     """
     if isinstance(model, OwnRecommender):
         claim = model.claim.claim() if model.claim else None
-        trainable = model.create("recommender")
-        if model.forget and targets is not None:
-            trainable = Forgetting(trainable, model.forget, targets, model.requests)
-        return [MemberPoint(model.epsilon[0], trainable, claim, model.state, (model,))]
+        recommender = forgetting(model.create("recommender"), model, targets)
+        return [MemberPoint(model.epsilon[0], recommender, claim, model.state, (model,))]
     defenses: list[TrainedDefense[Any]] = model.defenses("model")
     return [
         MemberPoint(d.epsilon, DefenseRecommender(d, ratings), d.claim(), f"{model.defense}: {d!r}")
