@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privacy_guard_attacks import Frames, analysed
 from scipy.stats import norm
 
-from dpaudit.audits.membership.rates import Curve
+from dpaudit.audits.membership.calibration import Curve
 from dpaudit.bounds.frequentist.next_draw import next_exceeds
 from dpaudit.core.streams import generator
 from dpaudit.reports.render.markdown import row

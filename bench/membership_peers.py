@@ -46,10 +46,9 @@ from scipy.stats import rankdata
 from dpaudit.attacks.base import MembershipInference, Signals
 from dpaudit.attacks.membership.features import direction
 from dpaudit.attacks.membership.inference import GlobalThreshold, Lira, Rmia
-from dpaudit.audits.membership.calibration import Trials, division
+from dpaudit.audits.membership.calibration import Curve, Trials, division
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.rates import Curve
 from dpaudit.audits.membership.training import BESIDE, BESIDES, Training, unpacked
 from dpaudit.core.files import write_text
 from dpaudit.data.readers.load import load

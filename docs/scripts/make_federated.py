@@ -38,7 +38,7 @@ from federated_design import (
 )
 from pages import DATA_SETS, page, trained, write
 
-from dpaudit.audits.trained.scores import errors, guess_means, mean_errors, over_folds
+from dpaudit.audits.trained.subject import errors, guess_means, mean_errors, over_folds
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.core.streams import Streams

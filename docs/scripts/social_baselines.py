@@ -21,8 +21,7 @@ from social_verdicts import PAPERS, Places
 from dpaudit.attacks.reconstruction import RankingReconstruction, Reconstruction
 from dpaudit.auditor.top_lists import most_popular, precision_and_recall
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.scores import guess_means, mean_errors, scores_of
-from dpaudit.audits.trained.subject import Grids
+from dpaudit.audits.trained.subject import Grids, guess_means, mean_errors, scores_of
 from dpaudit.core.errors import RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams

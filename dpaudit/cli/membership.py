@@ -18,8 +18,7 @@ from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.rounding import at_least
 
 if TYPE_CHECKING:
-    from dpaudit.audits.scores.features import FeatureKind
-    from dpaudit.audits.scores.observational import Corrected
+    from dpaudit.audits.scores.observational import Corrected, FeatureKind
     from dpaudit.audits.scores.one_model import OneModel
     from dpaudit.core.estimate import Estimate
     from dpaudit.record.result import GateRecord, RunOutcome
@@ -60,7 +59,7 @@ class _KindType(click.ParamType[Any]):
     name = "kind"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        from dpaudit.audits.scores.features import KINDS
+        from dpaudit.audits.scores.observational import KINDS
 
         column, _, kind = value.rpartition("=")
         if not column or kind not in KINDS:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpaudit.audits.scores.features import FeatureKind
+    from dpaudit.audits.scores.observational import FeatureKind
     from dpaudit.bounds.outcomes import Scores
 
 

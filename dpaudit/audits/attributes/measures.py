@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.attributes import Features, indicators, probabilities
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, judged_bases, points
 from dpaudit.auditor.no_model import attempted, diverged
-from dpaudit.audits.attributes.config import AttributesConfig, Seen
+from dpaudit.audits.attributes.config import Attributes, AttributesConfig, Seen
 from dpaudit.audits.attributes.subject import (
     FOLDS,
     GUESSED,
@@ -52,7 +53,7 @@ from dpaudit.execution.tasks import Task
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.checks import checked_answer
 from dpaudit.record import bases
-from dpaudit.record.result import Family, FindingRecord
+from dpaudit.record.result import Family, FindingRecord, Measurement
 
 Numbers = NDArray[np.float64]
 _ADVANTAGE = "attributes.advantage"
@@ -86,10 +87,12 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
     @cached_property
     def history(self) -> Numbers:
         """The attacker's probabilities from users' interactions `(1, N, ΣC)`."""
-        subject = self.subject
-        row = of_history(subject.ratings, subject.attributes, subject.folds)
-        history = np.full((1, len(subject.folds), row.shape[1]), np.nan)
-        history[0, asked_in(subject.folds, WHOLE)] = row
+        subject, asked = self.subject, asked_in(self.subject.folds, WHOLE)
+        seen = interactions_of(subject.ratings)
+        seen.data[:] = 1
+        guesses = guesses_of(seen, subject.attributes, subject.folds, asked)
+        history = np.full((1, len(subject.folds), guesses.shape[1]), np.nan)
+        history[0, asked] = guesses
         return history
 
     def run(self, model: MemberModel) -> Iterator[RecordPart]:
@@ -101,17 +104,9 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
         subject, observers = self.subject, self.table.observers
-        training = AttributeTraining(
-            point.trainable,
-            subject.ratings,
-            subject.attributes,
-            subject.folds,
-            observers,
-            self.table.k,
-            self.context.seed,
-        )
-        folds = (WHOLE, *GUESSED)
-        parts = [(t, fold) for t in range(self.table.trainings) for fold in folds]
+        data = subject.ratings, subject.attributes, subject.folds
+        training = AttributeTraining(point.trainable, *data, self.table, self.context.seed)
+        parts = list(product(range(self.table.trainings), (WHOLE, *GUESSED)))
         tasks = (Task(training, part, 1, "training", dear=True) for part in parts)
         rows = self.context.tasks(stage, *point.tables, of=[point.words]).run(tasks)
         lost = sum(bool(np.isnan(row).all()) for row in rows)
@@ -123,55 +118,38 @@ class AttributeInferences(Measure[AttributesConfig, MemberModel]):
         for (index, fold), row in zip(parts, rows, strict=True):
             guesses = with_user if fold == WHOLE else without
             guesses[:, index, asked_in(subject.folds, fold)] = row
-        for place, observer in enumerate(observers):
-            yield from self._judged(
-                model.label, point.epsilon, observer, with_user[place], without[place]
-            )
-        yield from self._baselines(model.label, point.epsilon)
-
-    def _judged(
-        self, model: str, epsilon: float, observer: str, answers: Numbers, absent: Numbers
-    ) -> Iterator[RecordPart]:
-        """Yield the numbers of an observer, who sees the answers in `(T, N, ΣC)`."""
-        for judge, here in self._judges():
-            name, classes = judge.attribute.name, len(judge.attribute.counts)
-            right = judge.balanced(answers[..., here])
-            others: dict[str, Numbers | float] = {
-                bases.BEYOND_ABSENT: judge.balanced(absent[..., here]),
-                bases.BEYOND_HISTORY: judge.balanced(self.history[..., here]),
-                bases.BEYOND_GUESS: 1 / classes,
-            }
-            for basis, other in others.items():
-                key = _key(self.context.config, model, epsilon, name, observer, basis)
-                yield key.measured(judge.advantage(right, other, key.joint))
-            for basis, guesses in ((bases.ANSWERS, answers), (bases.ABSENT, absent)):
-                fields = {"attribute": name, "observer": observer, "basis": basis}
-                area = MetricKey("attributes.auc", model, epsilon)
-                yield area.measured(judge.area(guesses[..., here]), **fields)
-                share = MetricKey("attributes.accuracy", model, epsilon)
-                yield share.measured(judge.accuracy(judge.right(guesses[..., here])), **fields)
-
-    def _baselines(self, model: str, epsilon: float) -> Iterator[RecordPart]:
-        """Yield what needs no model: guesses from the raw history, and of the largest class."""
-        for judge, here in self._judges():
-            history, name = self.history[..., here], judge.attribute.name
-            area = MetricKey("attributes.auc", model, epsilon, attribute=name)
-            yield area.measured(judge.area(history), basis=bases.HISTORY)
-            share = MetricKey("attributes.accuracy", model, epsilon, attribute=name)
-            yield share.measured(judge.accuracy(judge.right(history)), basis=bases.HISTORY)
+        where = model.label, point.epsilon
+        for observer, *seen in zip(observers, with_user, without, strict=True):
+            for judge, (answers, absent, history) in self._judges(*seen):
+                right = judge.balanced(answers)
+                others: dict[str, Numbers | float] = {
+                    bases.BEYOND_ABSENT: judge.balanced(absent),
+                    bases.BEYOND_HISTORY: judge.balanced(history),
+                    bases.BEYOND_GUESS: 1 / len(judge.attribute.counts),
+                }
+                for basis, other in others.items():
+                    key = _key(self.context.config, *where, judge.name, observer, basis)
+                    yield key.measured(judge.advantage(right, other, key.joint))
+                yield from judge.measured(where, answers, observer=observer, basis=bases.ANSWERS)
+                yield from judge.measured(where, absent, observer=observer, basis=bases.ABSENT)
+        # What needs no model: guesses from the raw history, and of the largest class.
+        for judge, [history] in self._judges():
+            yield from judge.measured(where, history, basis=bases.HISTORY)
+            share = MetricKey("attributes.accuracy", *where, attribute=judge.name)
             yield share.measured(judge.largest, basis=bases.GUESS)
 
-    def _judges(self) -> Iterator[tuple[Judge, slice]]:
-        """Yield the judge of each attribute, and where its classes stand among the guesses."""
-        subject, start = self.subject, 0
-        order = generator(self.context.seed, "attributes order").permutation(len(subject.folds))
-        for attribute in subject.attributes:
-            end = start + len(attribute.counts)
-            yield (
-                Judge(attribute, subject.folds, order, self.context.family),
-                slice(start, end),
-            )
-            start = end
+    def _judges(self, *guesses: Numbers) -> Iterator[tuple[Judge, list[Numbers]]]:
+        """Yield the judge of each attribute, with guesses `(T, N, C)` of it, the last by history.
+
+        Args:
+            guesses: the probabilities of the classes of all attributes `(T, N, ΣC)`.
+        """
+        subject, seed = self.subject, self.context.seed
+        order = generator(seed, "attributes order").permutation(len(subject.folds))
+        ends = np.cumsum([len(attribute.counts) for attribute in subject.attributes])[:-1]
+        parts = [np.split(every, ends, axis=2) for every in (*guesses, self.history)]
+        for attribute, *of_attribute in zip(subject.attributes, *parts, strict=True):
+            yield Judge(attribute, subject.folds, order, self.context.family), of_attribute
 
     def _unknown(self, model: str) -> Iterator[FindingRecord]:
         """Yield a finding for each attribute that is not known of all users."""
@@ -193,13 +171,7 @@ def _key(
     """Return the key of an advantage, joint if it is over the absent user or a gate judges it."""
     joint = basis == bases.BEYOND_ABSENT or basis in judged_bases(config, _ADVANTAGE)
     return MetricKey(
-        _ADVANTAGE,
-        model,
-        epsilon,
-        attribute=attribute,
-        observer=observer,
-        basis=basis,
-        joint=joint,
+        _ADVANTAGE, model, epsilon, attribute=attribute, observer=observer, basis=basis, joint=joint
     )
 
 
@@ -212,8 +184,7 @@ class AttributeTraining:
         ratings: the data.
         attributes: what is guessed.
         folds: the fold of each user `(N,)`.
-        observers: what of the answers is seen.
-        k: the length of lists.
+        table: says what of the answers is seen, and the length of lists.
         seed: the run's seed.
     """
 
@@ -221,8 +192,7 @@ class AttributeTraining:
     ratings: Ratings
     attributes: Sequence[Attribute]
     folds: Folds
-    observers: Sequence[Seen]
-    k: int
+    table: Attributes
     seed: int
 
     def __call__(self, part: tuple[int, int]) -> Numbers:
@@ -242,33 +212,31 @@ class AttributeTraining:
         query = self._query
         answer = self.trainable.answer(self._data(lacking), seed, query)
         checked = checked_answer(answer, query, (self.ratings.n_users, self.ratings.n_items))
-        every = [self._features(observer, checked) for observer in self.observers]
+        every = [self._features(observer, checked) for observer in self.table.observers]
         asked = asked_in(self.folds, lacking)
         return np.stack([guesses_of(seen, self.attributes, self.folds, asked) for seen in every])
 
     def _data(self, lacking: int) -> Interactions:
         absent = self.folds == lacking
         frame = self.ratings.user_features
-        features = (
-            None if frame is None else frame.mask(np.broadcast_to(absent[:, None], frame.shape))
-        )
+        if frame is not None:
+            frame = frame.mask(np.broadcast_to(absent[:, None], frame.shape))
         rows = ~absent[self.ratings.user]
-        return Interactions.of(replace(self.ratings.only(rows), user_features=features))
+        return Interactions.of(replace(self.ratings.only(rows), user_features=frame))
 
     @property
     def _query(self) -> Query:
         users = np.arange(self.ratings.n_users, dtype=np.int32)
         none = np.empty(0, np.int32)
-        scored, listed = "scores" in self.observers, "own-list" in self.observers
+        observers = self.table.observers
+        scored, listed = "scores" in observers, "own-list" in observers
         raters = np.bincount(self.ratings.item, minlength=self.ratings.n_items)
         items = np.argsort(-raters, kind="stable")[:_SCORED].astype(np.int32)
-        return Query(
-            np.repeat(users, len(items)) if scored else none,
-            np.tile(items, len(users)) if scored else none,
-            users if listed else none,
-            min(self.k, self.ratings.n_items),
-            "factors" in self.observers,
+        pairs = (
+            (np.repeat(users, len(items)), np.tile(items, len(users))) if scored else (none,) * 2
         )
+        k = min(self.table.k, self.ratings.n_items)
+        return Query(*pairs, users if listed else none, k, "factors" in observers)
 
     def _features(self, observer: Seen, answer: Answer) -> Features:
         if observer == "own-list":
@@ -286,13 +254,6 @@ class AttributeTraining:
 def asked_in(folds: Folds, lacking: int) -> NDArray[np.int64]:
     """Return the users whom a training's guesses are about `(n,)`."""
     return np.flatnonzero(guessed(folds) if lacking == WHOLE else folds == lacking)
-
-
-def of_history(ratings: Ratings, attributes: Sequence[Attribute], folds: Folds) -> Numbers:
-    """Return the same attacker's probabilities from users' interactions `(n, ΣC)`."""
-    history = interactions_of(ratings)
-    history.data[:] = 1
-    return guesses_of(history, attributes, folds, asked_in(folds, WHOLE))
 
 
 def guesses_of(
@@ -322,6 +283,26 @@ class Judge:
     folds: Folds
     order: NDArray[np.int64]
     family: Family
+
+    @property
+    def name(self) -> str:
+        """The attribute's name."""
+        return self.attribute.name
+
+    def measured(
+        self, where: tuple[str, float], guesses: Numbers, **fields: str
+    ) -> Iterator[Measurement]:
+        """Yield the AUC and the accuracy of guesses, which hold by themselves.
+
+        Args:
+            where: the model's label, and the ε.
+            guesses: the probabilities of classes `(T, N, C)`.
+            fields: who observes the model, and the basis.
+        """
+        numbers = {"auc": self.area(guesses), "accuracy": self.accuracy(self.right(guesses))}
+        for name, estimate in numbers.items():
+            key = MetricKey(f"attributes.{name}", *where, attribute=self.name)
+            yield key.measured(estimate, **fields)
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:
@@ -366,11 +347,8 @@ class Judge:
         values = (weights[self.attribute.classes] * (right - other))[turn]
         most = float(weights.max())
         if joint:
-            bet = betting_mean(
-                np.clip((values + most) / (2 * most), 0, 1),
-                self.family.alpha,
-                self.family.confidence,
-            )
+            shares = np.clip((values + most) / (2 * most), 0, 1)
+            bet = betting_mean(shares, self.family.alpha, self.family.confidence)
             estimate = bet.mapped(lambda share: most * (2 * share - 1))
             estimate = estimate.changed(method="betting over users")
         else:

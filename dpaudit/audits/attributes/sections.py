@@ -25,6 +25,19 @@ _SEEN: Mapping[str, str] = {
     "own-list": "own list",
     "factors": "own factors",
 }
+# The columns of numbers: their names, metrics and bases; some have intervals.
+_COLUMNS = (
+    ("AUC", "auc", bases.ANSWERS),
+    ("AUC without the user", "auc", bases.ABSENT),
+    ("AUC of raw history", "auc", bases.HISTORY),
+    ("advantage", "advantage", bases.BEYOND_ABSENT),
+    ("over a guess", "advantage", bases.BEYOND_GUESS),
+    ("over raw history", "advantage", bases.BEYOND_HISTORY),
+    ("accuracy", "accuracy", bases.ANSWERS),
+    ("of raw history", "accuracy", bases.HISTORY),
+    ("of largest class", "accuracy", bases.GUESS),
+)
+_INTERVALS = {"AUC", "advantage"}
 _NOTES = (
     "Attributes: an attacker knows the attribute of half of the users, drawn at random, learns "
     "from what the model answers about them, and guesses the attributes of the others. The "
@@ -67,13 +80,24 @@ class AttributeSections(Sections):
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how well each attribute is guessed from what, at each ε."""
+        swept = digest.swept(self.result, model.label)
         for one in self._advantages():
-            if one.model == model.label:
-                yield self._sentence(one)
+            if one.model != model.label:
+                continue
+            at = f"At ε = {words.epsilon(one.epsilon)}, from" if swept else "From"
+            answers, history, absent = (
+                self._cell(one, "attributes.auc", basis, 2)
+                for basis in (bases.ANSWERS, bases.HISTORY, bases.ABSENT)
+            )
+            yield (
+                f"{at} the {_seen(one)}, {one.attribute} is guessed with AUC {answers}; from the "
+                f"raw history {history}; from a model without the user {absent}."
+            )
 
     def metered(self) -> Iterable[Measurement]:
         """Return the advantages over the model without the user, and those that gates judge."""
-        return [one for one in digest.of(self.result, "attributes.advantage") if _joint(one)]
+        advantages = digest.of(self.result, "attributes.advantage")
+        return [one for one in advantages if one.estimate.kind == "frequentist"]
 
     def frequency(self, measurement: Measurement) -> Frequency | None:
         """Return how many more guesses are right."""
@@ -109,15 +133,11 @@ class AttributeSections(Sections):
         table = self._table(2)
         rows = [row for row in table.cells if row[0] == model.label]
         cells = {name: [row[at] for row in rows] for at, name in enumerate(table.header)}
-        named = zip(cells["attribute"], cells["seen"], strict=True)
-        guessed = [f"{attribute}, {seen}" for attribute, seen in named]
-        other = {"model", "attribute", "seen"}
+        guessed = map(", ".join, zip(cells.pop("attribute"), cells.pop("seen"), strict=True))
+        del cells["model"]
         if not digest.swept(self.result, model.label):
-            other.add("ε")
-        return [
-            ("attribute, seen", guessed),
-            *((name, column) for name, column in cells.items() if name not in other),
-        ]
+            del cells["ε"]
+        return [("attribute, seen", list(guessed)), *cells.items()]
 
     def attacked(self, data: DataRecord) -> tuple[str, str]:
         """Return the number of users whose attribute is guessed."""
@@ -127,72 +147,31 @@ class AttributeSections(Sections):
         measured = digest.of(self.result, "attributes.advantage")
         return [one for one in measured if one.basis == bases.BEYOND_ABSENT]
 
-    def _like(self, one: Measurement, metric: str, basis: str) -> Measurement | None:
+    def _cell(
+        self, one: Measurement, metric: str, basis: str, digits: int, interval: bool = False
+    ) -> str:
         """Return the number of the same attribute from the same sight, or from none."""
-        place = one.model, one.epsilon, one.attribute
-        return next(
-            (
-                other
-                for other in digest.of(self.result, metric)
-                if (other.model, other.epsilon, other.attribute) == place
-                and other.basis == basis
-                and other.observer in (None, one.observer)
-            ),
-            None,
-        )
-
-    def _value(self, one: Measurement, metric: str, basis: str, digits: int) -> str:
-        other = self._like(one, metric, basis)
-        return NONE if other is None else rounding.measured(other.estimate.value, digits)
-
-    def _interval(self, one: Measurement, metric: str, basis: str, digits: int) -> str:
-        other = self._like(one, metric, basis)
-        return NONE if other is None else words.interval(other.estimate, digits)
+        wanted = one.model, one.epsilon, one.attribute, basis
+        for number in digest.of(self.result, metric):
+            place = number.model, number.epsilon, number.attribute, number.basis
+            if place == wanted and number.observer in (None, one.observer):
+                estimate = number.estimate
+                if interval:
+                    return words.interval(estimate, digits)
+                return rounding.measured(estimate.value, digits)
+        return NONE
 
     def _table(self, digits: int) -> Table:
-        auc, accuracy, advantage = (
-            f"attributes.{name}" for name in ("auc", "accuracy", "advantage")
-        )
-        numbers = [
-            ("AUC", self._interval, auc, bases.ANSWERS),
-            ("AUC without the user", self._value, auc, bases.ABSENT),
-            ("AUC of raw history", self._value, auc, bases.HISTORY),
-            ("advantage", self._interval, advantage, bases.BEYOND_ABSENT),
-            ("over a guess", self._value, advantage, bases.BEYOND_GUESS),
-            ("over raw history", self._value, advantage, bases.BEYOND_HISTORY),
-            ("accuracy", self._value, accuracy, bases.ANSWERS),
-            ("of raw history", self._value, accuracy, bases.HISTORY),
-            ("of largest class", self._value, accuracy, bases.GUESS),
-        ]
-        cells = [
-            [
-                one.model,
-                words.epsilon(one.epsilon),
-                one.attribute or NONE,
-                _seen(one),
-                *(show(one, metric, basis, digits) for _, show, metric, basis in numbers),
-            ]
-            for one in self._advantages()
-        ]
-        header = ["model", "ε", "attribute", "seen", *(name for name, *_ in numbers)]
+        cells = []
+        for one in self._advantages():
+            numbers = (
+                self._cell(one, f"attributes.{metric}", basis, digits, name in _INTERVALS)
+                for name, metric, basis in _COLUMNS
+            )
+            where = [one.model, words.epsilon(one.epsilon), one.attribute or NONE, _seen(one)]
+            cells.append([*where, *numbers])
+        header = ["model", "ε", "attribute", "seen", *(name for name, *_ in _COLUMNS)]
         return Table("Attributes guessed from a model's answers", header, cells)
-
-    def _sentence(self, one: Measurement) -> str:
-        auc = "attributes.auc"
-        at = f"At ε = {words.epsilon(one.epsilon)}, from" if self._swept(one) else "From"
-        return (
-            f"{at} the {_seen(one)}, {one.attribute} is guessed with AUC "
-            f"{self._value(one, auc, bases.ANSWERS, 2)}; from the raw history "
-            f"{self._value(one, auc, bases.HISTORY, 2)}; from a model without the user "
-            f"{self._value(one, auc, bases.ABSENT, 2)}."
-        )
-
-    def _swept(self, one: Measurement) -> bool:
-        return digest.swept(self.result, one.model)
-
-
-def _joint(one: Measurement) -> bool:
-    return one.estimate.kind == "frequentist"
 
 
 def _seen(one: Measurement) -> str:

@@ -85,7 +85,8 @@ def attribute_of(ratings: Ratings, name: str, bounds: Sequence[float] | None) ->
     else:
         numbers = values.to_numpy().astype(np.float64)
         ids = _classes_of_numbers(numbers, bounds)
-        names = [_range(numbers[ids == one]) for one in np.unique(ids)]
+        of_class = [numbers[ids == one] for one in np.unique(ids)]
+        names = [" to ".join(f"{end:g}" for end in np.unique([n.min(), n.max()])) for n in of_class]
         other = f", or set attributes.classes.{name} to other bounds"
     distinct, ids = np.unique(ids, return_inverse=True)
     if len(distinct) < 2:
@@ -107,18 +108,11 @@ def attribute_of(ratings: Ratings, name: str, bounds: Sequence[float] | None) ->
     return Attribute(name, classes)
 
 
-def _range(numbers: NDArray[np.float64]) -> str:
-    """Describe a class by its least and its largest number."""
-    low, high = numbers.min(), numbers.max()
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
 def _classes_of_numbers(numbers: NDArray[np.float64], bounds: Sequence[float] | None) -> Classes:
     if bounds is not None:
         return np.searchsorted(np.asarray(bounds), numbers, "right").astype(np.int64)
-    if len(np.unique(numbers)) <= 2:
-        return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
-    return (numbers > np.median(numbers)).astype(np.int64)
+    distinct, classes = np.unique(numbers, return_inverse=True)
+    return classes if len(distinct) <= 2 else (numbers > np.median(numbers)).astype(np.int64)
 
 
 def guessed(folds: Folds) -> NDArray[np.bool_]:

@@ -99,10 +99,8 @@ class RecommenderAudit:
         """Return every measured number, a row each, with its interval and what it is about."""
         import pandas as pd
 
-        rows = [
-            {**one.model_dump(exclude={"estimate"}), **one.estimate.model_dump()}
-            for one in self.record.measurements
-        ]
+        numbers = self.record.measurements
+        rows = [{**m.model_dump(exclude={"estimate"}), **m.estimate.model_dump()} for m in numbers]
         return pd.DataFrame(rows).dropna(axis=1, how="all")
 
     def __repr__(self) -> str:
@@ -136,8 +134,14 @@ class _Given(OwnRecommender):
 
     @property
     def state(self) -> str:
+        """A digest of what a class, a function or an object is, besides its code."""
+        import joblib
+
         model = self._trainable
-        return _state(model.model if isinstance(model, GivenModel) else model)
+        try:
+            return str(joblib.hash(model.model if isinstance(model, GivenModel) else model))
+        except Exception:  # a user's object may raise anything
+            return token_hex()  # it may have any state, so its trainings are not used again
 
     def create(self, place: str) -> Trainable:
         return self._trainable
@@ -240,9 +244,9 @@ def _check_arguments(targets: Any, users: Any, workers: Any, folder: Any) -> Non
         ConfigError: names the argument, the value and the remedy.
     """
     for name, count in (("targets", targets), ("users", users)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, Integral)):
+        if isinstance(count, bool) or not isinstance(count, Integral | None):
             raise ConfigError(f"{name} = {count!r} is no whole number: give one, or leave it out")
-    if workers is not None and not isinstance(workers, Workers):
+    if not isinstance(workers, Workers | None):
         raise ConfigError(f"workers = {workers!r} are none: give Workers.parse('processes:2')")
     if folder is not None and (not isinstance(folder, str | PathLike) or not str(folder)):
         raise ConfigError(f"folder = {folder!r} is no path: name a folder, or leave it out")
@@ -274,13 +278,3 @@ def _recommender(
     kind = trainable.definition if isinstance(trainable, GivenModel) else type(trainable)
     target = f"{kind.__module__}:{kind.__qualname__}"
     return trainable, {"label": kind.__name__, "target": target, "claim": claim}
-
-
-def _state(model: Any) -> str:
-    """Return a digest of what a class, a function or an object is, besides its code."""
-    import joblib
-
-    try:
-        return str(joblib.hash(model))
-    except Exception:  # a user's object may raise anything
-        return token_hex()  # it may have any state, so its trainings are not used again

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dpaudit.audits.membership import tables
 from dpaudit.core import rounding
+from dpaudit.core.membership import WITNESS
 from dpaudit.core.messages import plain
-from dpaudit.record.result import AuditResult, Measurement
+from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
@@ -23,7 +23,49 @@ _AGAINST = {
     "certified": "certified ε",
 }
 _EXPOSED = {"series": "model, target, observer", "group": "group", "words": "found"}
+# Model, ε, unit, observer.
+Game = tuple[str, float, str, str]
 _ROW = 26  # from one row to the next, in pixels
+
+
+def most_exposed(result: AuditResult) -> dict[tuple[str, float, str], Measurement]:
+    """Return the strongest inference of the observer who finds most, by model, ε and target.
+
+    Of the false-positive rates it has the largest, which is the surest. Who finds most is decided
+    by `sureness`.
+    """
+    most: dict[tuple[str, float, str], Measurement] = {}
+    for rate in surest(result):
+        key = rate.model, rate.epsilon, rate.unit or ""
+        most[key] = max(most.get(key, rate), rate, key=sureness)
+    return most
+
+
+def surest(result: AuditResult) -> list[Measurement]:
+    """Return the strongest attacks' true-positive rates at the largest false-positive rate.
+
+    What the witness of a deletion finds is no failure of the model, and left out.
+    """
+    measured = digest.of(result, "attack.tpr")
+    most = max((m.at for m in measured if m.unit and m.at is not None), default=None)
+    rates = joint(result, "attack.tpr")
+    return [rate for rate in rates if rate.at == most and rate.observer != WITNESS]
+
+
+def sureness(measurement: Measurement) -> tuple[float, float]:
+    """Return what orders inferences by how much they surely find."""
+    return measurement.estimate.lower, measurement.estimate.value
+
+
+def game_of(measurement: Measurement) -> Game:
+    """Return the model, ε, unit and observer of a number."""
+    unit, observer = measurement.unit or "", measurement.observer or ""
+    return measurement.model, measurement.epsilon, unit, observer
+
+
+def joint(result: AuditResult, metric: str) -> list[Measurement]:
+    """Return the numbers of the strongest attack."""
+    return [m for m in digest.of(result, metric) if m.unit and m.attack == STRONGEST]
 
 
 def curves(result: AuditResult, look: Look) -> Chart | None:
@@ -31,8 +73,8 @@ def curves(result: AuditResult, look: Look) -> Chart | None:
 
     Where the table has a rate, the chart has the number and the range of the table.
     """
-    rates = [*digest.of(result, "membership.roc"), *tables.joint(result, "attack.tpr")]
-    at = {(rate.model, rate.epsilon, rate.unit, rate.observer, rate.at): rate for rate in rates}
+    rates = [*digest.of(result, "membership.roc"), *joint(result, "attack.tpr")]
+    at = {(game_of(rate), rate.at): rate for rate in rates}
     curves = sorted(at.values(), key=lambda rate: rate.at or 0)
     several = _swept((rate.model, rate.epsilon) for rate in curves)
     data = [
@@ -124,9 +166,8 @@ def _utility(
         + [Label(f"guess ({words.percent(rate)})", y.share(rate))]
         + [Label("most popular items", 1.0, x=x.share(utility)) for utility in popular]
     )
-    base = parts.drawn_from("points").encode(
-        x=x.x("utility"), y=y.y("value"), color=parts.color(series)
-    )
+    color = parts.color(series)
+    base = parts.drawn_from("points").encode(x=x.x("utility"), y=y.y("value"), color=color)
     layers = [
         parts.drawn_from("guess")
         .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
@@ -146,8 +187,8 @@ def _utility(
 
 def exposed(result: AuditResult, look: Look) -> Chart | None:
     """Return how much more often groups are found, by the observer who finds most of a model."""
-    worst = tables.most_exposed(result).values()
-    games = {(rate.model, rate.epsilon, rate.unit, rate.observer) for rate in worst}
+    worst = most_exposed(result).values()
+    games = set(map(game_of, worst))
     several = _swept((rate.model, rate.epsilon) for rate in worst)
     data = [
         {
@@ -163,7 +204,7 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
             "words": words.interval(group.estimate),
         }
         for group in digest.of(result, "membership.group")
-        if (group.model, group.epsilon, group.unit, group.observer) in games
+        if game_of(group) in games
     ]
     if not data:
         return None
@@ -208,17 +249,14 @@ def _ends(data: list[Datum], of: str) -> list[float]:
 
 def _points(result: AuditResult) -> list[Datum]:
     utility = {(m.model, m.epsilon): m.estimate for m in digest.of(result, "utility.ndcg")}
-    bounds = {
-        (game.model, game.epsilon, game.unit, game.observer): game.estimate.lower
-        for game in digest.of(result, "epsilon")
-    }
-    worst = {key: rate for key, rate in tables.most_exposed(result).items() if key[:2] in utility}
+    bounds = {game_of(game): game.estimate.lower for game in digest.of(result, "epsilon")}
+    worst = {key: rate for key, rate in most_exposed(result).items() if key[:2] in utility}
     several = _swept(key[:2] for key in worst)
     points = []
     for (model, epsilon, unit), game in worst.items():
         served = utility[model, epsilon]
         series = _at(game, several=several)
-        bound = bounds.get((model, epsilon, unit, game.observer))
+        bound = bounds.get(game_of(game))
         points.append(
             {
                 "series": series,

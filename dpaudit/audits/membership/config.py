@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from dpaudit.attacks import base as roles
-from dpaudit.audits.membership.trainings import default_calibrating
 from dpaudit.audits.models.config import SERVED, OwnRecommender, RecommendersConfig, check_distinct
 from dpaudit.config.model import Model, Table
 from dpaudit.config.schema import Config
@@ -31,10 +30,21 @@ _FEWER = 4
 _FEWEST = 30
 # The most target interactions by default; half of them are missing from each training.
 _MOST = 10_000
+# The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
+# which the next training is bounded by 5 %.
+MOST_CALIBRATING, _CALIBRATING, _OF = 16, 5, 24
 # The share of the targets that chooses where no trainings do it.
 _CHOOSING = 0.25
 # The usual false-positive rates, and larger ones for few targets.
 _RATES, _LARGER = (0.001, 0.01), (0.03, 0.1, 0.3)
+
+
+def default_calibrating(trainings: int) -> int:
+    """Return how many trainings calibrate the attacks if the config does not say it.
+
+    5 of 24, at least 2 if one is left to judge, and at most 16.
+    """
+    return min(MOST_CALIBRATING, max(trainings * _CALIBRATING // _OF, min(2, trainings - 1)))
 
 
 def chooses_by_targets(calibrating: int) -> bool:
@@ -123,12 +133,9 @@ class Membership(Table):
     delta: Annotated[float, Field(ge=0, lt=1)] = 1e-5
 
     @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _consistent(self) -> Self:
+        """Refuse keys that contradict each other, and rates that few absent targets cannot show."""
         check_distinct(self, "units", "observers", "groups", "rates")
-        return self
-
-    @model_validator(mode="after")
-    def _judges(self) -> Self:
         judged = self.trainings - self.calibrating_trainings
         if judged < 1:
             raise ValueError(
@@ -140,6 +147,19 @@ class Membership(Table):
                 f"calibrating = {self.calibrating} lets targets of the {judged} judged trainings "
                 "choose the attacks, so that these are no fair sample: set it to 2 or more"
             )
+        both = {"held_out", "hold"} & self.model_fields_set
+        if self.held_out_from is not None and both:
+            raise ValueError(
+                f"held_out_from holds out all that happened since then: remove {min(both)}, or it"
+            )
+        if self.draw == "fake-users" and self.units != ["user"]:
+            raise ValueError("draw = 'fake-users' inserts whole users: set units = ['user']")
+        for unit in self.units:
+            if not self.rates_of(unit):
+                raise ValueError(
+                    f"rates = {self.rates} are too small for {self.targets(unit)} targets of unit "
+                    f"{unit!r}: use {self._targets_for(max(self.rates))} targets, or a larger rate"
+                )
         return self
 
     @property
@@ -148,32 +168,6 @@ class Membership(Table):
         if self.calibrating is None:
             return default_calibrating(self.trainings)
         return self.calibrating
-
-    @model_validator(mode="after")
-    def _holds_out(self) -> Self:
-        both = {"held_out", "hold"} & self.model_fields_set
-        if self.held_out_from is not None and both:
-            raise ValueError(
-                f"held_out_from holds out all that happened since then: remove {min(both)}, or it"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _of_fakes(self) -> Self:
-        if self.draw == "fake-users" and self.units != ["user"]:
-            raise ValueError("draw = 'fake-users' inserts whole users: set units = ['user']")
-        return self
-
-    @model_validator(mode="after")
-    def _seen(self) -> Self:
-        """Refuse a false-positive rate that so few absent targets cannot show."""
-        for unit in self.units:
-            if not self.rates_of(unit):
-                raise ValueError(
-                    f"rates = {self.rates} are too small for {self.targets(unit)} targets of unit "
-                    f"{unit!r}: use {self._targets_for(max(self.rates))} targets, or a larger rate"
-                )
-        return self
 
     def targets(self, unit: Unit) -> int:
         """Return the number of targets of a unit; the most by default until the data are read."""
@@ -188,10 +182,8 @@ class Membership(Table):
 
     def judged(self, unit: Unit) -> int:
         """Return the number of targets of a unit that are judged."""
-        targets = self.targets(unit)
-        if chooses_by_targets(self.calibrating_trainings):
-            return targets - choosing_targets(targets)
-        return targets
+        targets, chosen = self.targets(unit), chooses_by_targets(self.calibrating_trainings)
+        return targets - choosing_targets(targets) if chosen else targets
 
     def _targets_for(self, rate: float) -> int:
         """Return the least number of targets that show a rate: n/2 + 1 − 2√n is at least 1/rate."""
@@ -215,15 +207,6 @@ class Membership(Table):
         if isinstance(model, OwnRecommender):
             return model.observers or self.observers or model.served
         return [observer for observer in self.observers or SERVED if observer not in OF_FACTORS]
-
-
-def _check_apart(folders: Sequence[str]) -> None:
-    """Refuse a folder in which two recommenders would keep models of one name."""
-    for folder in folders:
-        if folders.count(folder) > 1:
-            raise ValueError(
-                f"two [[recommender]] have save = {folder!r}: give each a folder of its own"
-            )
 
 
 class TargetSizes(NamedTuple):
@@ -263,11 +246,10 @@ def default_rates(*targets: int) -> list[float]:
     Args:
         targets: the number of targets of each unit, at least 30.
     """
+    rates = (*_RATES, *_LARGER)
     usual = [rate for rate in _RATES if any(_shows(rate, count) for count in targets)]
-    wanted = [
-        next(rate for rate in (*_RATES, *_LARGER) if _shows(rate, count)) for count in targets
-    ]
-    return sorted({*usual, *wanted})
+    least = [next(rate for rate in rates if _shows(rate, count)) for count in targets]
+    return sorted({*usual, *least})
 
 
 def _shows(rate: float, targets: int) -> bool:
@@ -310,7 +292,12 @@ class MembershipConfig(RecommendersConfig):
                     f"the observer {WITNESS!r} sees a deletion, and {table} {audited.label!r} "
                     "forgets nothing: name it in the observers of a [[recommender]] with forget"
                 )
-        _check_apart([recommender.save for recommender in self.recommender if recommender.save])
+        folders = [recommender.save for recommender in self.recommender if recommender.save]
+        for folder in folders:
+            if folders.count(folder) > 1:
+                raise ValueError(
+                    f"two [[recommender]] have save = {folder!r}: give each a folder of its own"
+                )
         known = registry.names("attacks")
         for attack in self.attack:
             if attack.label == STRONGEST:
@@ -318,7 +305,7 @@ class MembershipConfig(RecommendersConfig):
                     f"[[attack]] has the label {STRONGEST!r}, which reports give to the strongest "
                     "attack: rename it"
                 )
-            if attack.name in known and not infers_membership(attack.name):
+            if attack.name in known and not has_role(attack.name, roles.MembershipInference):
                 raise ValueError(
                     f"[[attack]] {attack.label!r} infers no membership: use "
                     f"{named_attacks(roles.MembershipInference)}, or remove [membership]"
@@ -356,9 +343,8 @@ class MembershipConfig(RecommendersConfig):
             counts = [max(_FEWEST, table.judged(unit)) for unit in table.units]
             sized["rates"] = default_rates(*counts)
         try:
-            table = Membership.model_validate(
-                self.membership.model_dump(exclude_unset=True) | sized
-            )
+            asked = self.membership.model_dump(exclude_unset=True)
+            table = Membership.model_validate(asked | sized)
         except ValidationError as error:
             raise ConfigError(registry.first_problem(error, "membership", (), sized)) from error
         fitted = self.model_copy(update={"membership": table})
@@ -383,8 +369,3 @@ class MembershipConfig(RecommendersConfig):
         """The modules of its recommenders, defenses and attacks."""
         attacks = {registry.load("attacks", attack.plugin).__module__ for attack in self.inferring}
         return super().plugins | attacks
-
-
-def infers_membership(name: object) -> bool:
-    """Whether a registered attack infers membership."""
-    return has_role(name, roles.MembershipInference)

@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,15 +40,14 @@ from dpaudit.auditor.games.certify import LADDER
 from dpaudit.auditor.gate import rule
 from dpaudit.auditor.measure import NEXT, MetricKey, picked
 from dpaudit.auditor.plan import Plan
-from dpaudit.audits.membership.calibration import Division, Rows, few
-from dpaudit.audits.membership.config import Membership, MembershipConfig
-from dpaudit.audits.membership.planted import coins_needed, laws
+from dpaudit.audits.membership.calibration import Division, Rows, coins_needed, few, noise_laws
+from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.training import Packed, Training
 from dpaudit.audits.membership.trainings import least_certified, trainings_for
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds
 from dpaudit.core.claim import Claim
-from dpaudit.core.membership import Unit, covers
+from dpaudit.core.membership import covers
 from dpaudit.core.rounding import percent
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.tasks import Task
@@ -57,10 +57,14 @@ from dpaudit.record.values import Noise
 
 # The most trainings that calibrate at the first look.
 FIRST = 3
+# The most targets that are named.
+_MOST = 1_000_000
+# The row of a training without a model.
+_NOTHING: Packed = np.full(1, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class TrainingsLook:
     """Some trainings of a model, which are judged.
 
     Attributes:
@@ -85,7 +89,7 @@ class Look:
 
 def planned(
     parts: Division, blocks: Sequence[Sequence[int]], alpha: float, most: float, numbers: int
-) -> list[Look]:
+) -> list[TrainingsLook]:
     """Return the looks at the trainings of a model, the last of which has all.
 
     Args:
@@ -109,12 +113,12 @@ def planned(
     looks, spent = 1 + len(early), alpha**least if early else 0.0
     intervals = len(judged) + (least if early else 0)
     return [
-        *(Look(some, False, looks, intervals, spent) for some in early),
-        Look(parts, True, looks, intervals, spent),
+        *(TrainingsLook(some, False, looks, intervals, spent) for some in early),
+        TrainingsLook(parts, True, looks, intervals, spent),
     ]
 
 
-def stopped(look: Look, trainings: int, model: str, epsilon: float) -> FindingRecord:
+def stopped(look: TrainingsLook, trainings: int, model: str, epsilon: float) -> FindingRecord:
     """Return the finding that a look ended the trainings before the last one.
 
     Args:
@@ -138,8 +142,7 @@ def stopped(look: Look, trainings: int, model: str, epsilon: float) -> FindingRe
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
+class FinishedTrainings(NamedTuple):
     """The trainings of a model up to the look at which they ended.
 
     Attributes:
@@ -149,17 +152,17 @@ class Trained:
     """
 
     rows: Sequence[Packed]
-    look: Look
+    look: TrainingsLook
     probed: Sequence[Packed] | None
 
 
 def train(
     training: Training,
     executor: Executor,
-    looks: Sequence[Look],
+    looks: Sequence[TrainingsLook],
     probes: Sequence[Task],
-    decides: Callable[[Sequence[Packed], Look], bool],
-) -> Trained:
+    decides: Callable[[Sequence[Packed], TrainingsLook], bool],
+) -> FinishedTrainings:
     """Train a model until a look decides, or the plan ends.
 
     Args:
@@ -172,8 +175,7 @@ def train(
     Raises:
         UnfinishedError: other shards have some of the results.
     """
-    whole = looks[-1]
-    count = len(whole.trainings)
+    count, whole = len(looks[-1].trainings), looks[-1]
     blocks = training.parts(count)
     rows: dict[int, Packed] = {}
     probed: list[Packed] = []
@@ -191,22 +193,14 @@ def train(
         if look is whole or decides(some, look):
             undone = count - len(rows) + (0 if probed else len(probes))
             executor.progress.expect(-undone)
-            return Trained(some, look, (probed or None) if look is whole else None)
+            return FinishedTrainings(some, look, (probed or None) if look is whole else None)
     raise AssertionError("the last look ends the trainings")
-
-
-# The row of a training without a model.
-_NOTHING: Packed = np.full(1, np.nan)
 
 
 def _needs(parts: Division, blocks: Sequence[Sequence[int]]) -> int:
     """Return how many blocks have some of the trainings."""
     wanted = np.concatenate(parts)
     return sum(bool(np.isin(block, wanted).any()) for block in blocks)
-
-
-# The most targets that are named.
-_MOST = 1_000_000
 
 
 def left_for_next(config: MembershipConfig, family: Family) -> float:
@@ -240,13 +234,9 @@ def own_intervals(config: MembershipConfig) -> int:
 
     A leak has those of the advantages of its model.
     """
-    points = Counter(
-        (key.model, key.epsilon) for key in Plan(config).keys if key.metric == "attack.advantage"
-    )
-    return sum(
-        points[key.model, key.epsilon] if key.metric == "leak" else 1
-        for key in set(next_keys(config))
-    )
+    keys, judged = Plan(config).keys, set(next_keys(config))
+    points = Counter((key.model, key.epsilon) for key in keys if key.metric == "attack.advantage")
+    return sum(points[key.model, key.epsilon] if key.metric == "leak" else 1 for key in judged)
 
 
 def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -> int | None:
@@ -338,28 +328,28 @@ def decisions(config: MembershipConfig) -> Iterator[str]:
 def _claims(config: MembershipConfig) -> Iterator[str]:
     """Yield which leaks above each claim would be found, and what finds a smaller one."""
     table, alpha = config.membership, Plan(config).family.alpha
+    judged = table.trainings - table.calibrating_trainings
     for model in config.recommender:
         claim = model.claim.claim() if model.claim else None
         for unit in table.units if claim else ():
-            if claim and any(covers(claim, unit, seen) for seen in table.observers_of(model)):
-                yield _power(model.label, claim, unit, table, alpha)
-
-
-def _power(label: str, claim: Claim, unit: Unit, table: Membership, alpha: float) -> str:
-    targets, judged = table.judged(unit), table.trainings - table.calibrating_trainings
-    leak, factor, needed = _least_leak(claim, judged * targets, alpha)
-    which = f"no leak of up to {LADDER[-1]:g} times as much"
-    if leak:
-        which = f"a leak of {leak[0]:g} times as much if the noise is {leak[1]}"
-    forecast = (
-        f"The claim ε = {claim.epsilon:g} of {label}: by forecast, {judged} judged trainings of "
-        f"{targets} {unit}s find {which}"
-    )
-    if needed == math.inf:
-        return f"{forecast}."
-    trainings = trainings_for(math.ceil(needed / targets), table.calibrating)
-    smaller = f"one of {factor:g} times takes membership.trainings = {trainings}"
-    return f"{forecast}; {smaller}, or more targets."
+            if not claim or not any(covers(claim, unit, s) for s in table.observers_of(model)):
+                continue
+            targets = table.judged(unit)
+            leak, factor, needed = _least_leak(claim, judged * targets, alpha)
+            which = f"no leak of up to {LADDER[-1]:g} times as much"
+            if leak:
+                which = f"a leak of {leak[0]:g} times as much if the noise is {leak[1]}"
+            trainings = ""
+            if needed != math.inf:
+                count = trainings_for(math.ceil(needed / targets), table.calibrating)
+                trainings = (
+                    f"; one of {factor:g} times takes membership.trainings = {count}, or more "
+                    "targets"
+                )
+            yield (
+                f"The claim ε = {claim.epsilon:g} of {model.label}: by forecast, {judged} judged "
+                f"trainings of {targets} {unit}s find {which}{trainings}."
+            )
 
 
 def _least_leak(
@@ -373,7 +363,7 @@ def _least_leak(
     for factor in reversed(LADDER):
         needed, noise = max(
             (coins_needed(claim.epsilon, factor, noise, claim.delta, alpha) or math.inf, noise)
-            for noise in laws(claim.delta)
+            for noise in noise_laws(claim.delta)
         )
         if needed > coins:
             return leak, factor, needed

@@ -368,8 +368,7 @@ class Design:
     def known(self) -> Mask:
         """Mask of the rows that are neither held out nor target interactions."""
         kept = np.ones(len(self.ratings), np.bool_)
-        kept[self.held] = False
-        kept[self.rows] = False
+        kept[self.held] = kept[self.rows] = False
         return kept
 
     @cached_property
@@ -419,12 +418,9 @@ class Design:
         """What is asked of every trained model."""
         of = self.tested_users
         repeated = np.repeat(self.users, _ASKED)
-        return Query(
-            users=np.concatenate((self.tested.users, repeated, repeated)),
-            items=np.concatenate((self.tested.items, of.held.reshape(-1), of.others.reshape(-1))),
-            listed=self.listed,
-            k=self.k,
-        )
+        users = np.concatenate((self.tested.users, repeated, repeated))
+        items = np.concatenate((self.tested.items, of.held.reshape(-1), of.others.reshape(-1)))
+        return Query(users, items, self.listed, self.k)
 
 
 # The number of parts of the requests, of which the first and the last are compared.
@@ -440,18 +436,15 @@ def groups_of(design: Design, unit: Unit) -> Mapping[str, Mask]:
         Masks of the targets `(m,)` by name of the group. Targets with the same count are in the
         same group, so a group may be larger or smaller than a third; an empty one is left out.
     """
-    history = design.knowledge.history
+    history, data, rows = design.knowledge.history, design.ratings, design.rows
+    users = design.users if unit == "user" else data.user[rows]
     active = np.diff(history.indptr)
-    if unit == "user":
-        thirds = _thirds(active[design.users], "users with few interactions", "active users")
-        return thirds | _of_targets(design, design.users)
-    popular = np.bincount(history.indices, minlength=history.shape[1])
-    data, rows = design.ratings, design.rows
-    return {
-        **_thirds(active[data.user[rows]], "users with few interactions", "active users"),
-        **_thirds(popular[data.item[rows]], "rare items", "popular items"),
-        **_of_targets(design, data.user[rows]),
-    }
+    masks = _thirds(active[users], "users with few interactions", "active users")
+    if unit == "interaction":
+        popular = np.bincount(history.indices, minlength=history.shape[1])
+        masks |= _thirds(popular[data.item[rows]], "rare items", "popular items")
+    masks |= {name: among[users] for name, among in design.groups.items()}
+    return {name: among for name, among in masks.items() if among.any()}
 
 
 def batches(
@@ -490,13 +483,6 @@ def _turns(design: Design, trainable: Forgetting, unit: Unit, training: int) -> 
     return of_user[design.users]
 
 
-def _of_targets(design: Design, users: NDArray[np.int32]) -> dict[str, Mask]:
-    """Return the targets of each group of users; an empty group is left out."""
-    masks = {name: among[users] for name, among in design.groups.items()}
-    return {name: among for name, among in masks.items() if among.any()}
-
-
 def _thirds(counts: NDArray[np.integer], few: str, many: str) -> dict[str, Mask]:
     low, high = np.quantile(counts, (1 / 3, 2 / 3), method="inverted_cdf")
-    masks = {few: counts <= low, many: counts > high}
-    return {name: among for name, among in masks.items() if among.any()}
+    return {few: counts <= low, many: counts > high}

@@ -26,13 +26,23 @@ from dpaudit.auditor.games.certify import LADDER, Bar, Certificate, certify
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import MetricKey, of_trainings, picked
-from dpaudit.audits.membership import planted
-from dpaudit.audits.membership.calibration import Calibration, Judged, Trials, few, judged, rivals
+from dpaudit.audits.membership.calibration import (
+    Calibration,
+    Curve,
+    Judged,
+    Trials,
+    certified,
+    few,
+    judged,
+    noise_laws,
+    planted_control,
+    quantile,
+    rivals,
+)
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.decisions import Look
+from dpaudit.audits.membership.decisions import TrainingsLook
 from dpaudit.audits.membership.design import Design, groups_of
-from dpaudit.audits.membership.planted import laws
-from dpaudit.audits.membership.rates import Curve, certified, quantile
+from dpaudit.audits.models.subject import MemberPoint
 from dpaudit.bounds.frequentist.roc_limits import (
     advantage_limits,
     area_limits,
@@ -41,12 +51,10 @@ from dpaudit.bounds.frequentist.roc_limits import (
     present_above,
     subset_share,
 )
-from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import Observer, Unit, covers
 from dpaudit.core.streams import generator
-from dpaudit.record import result as records
-from dpaudit.record.result import STRONGEST, Family
+from dpaudit.record.result import STRONGEST, Family, Measurement
 from dpaudit.record.values import TRACE, Census, Control, Noise
 
 
@@ -110,13 +118,11 @@ def average(attacks: Sequence[Judged], number: Number, family: Family) -> Estima
     target without an answer is told by its coin. The lower end is that of what is seen.
     """
     shared = Family.of(family.confidence, family.size * len(attacks))
-    each = [
-        joint_mean(number.values(judged, judged.curve), shared, number.least) for judged in attacks
-    ]
-    estimate = max(each, key=lambda mean: mean.lower)
+    means = [joint_mean(number.values(one, one.curve), shared, number.least) for one in attacks]
+    estimate = max(means, key=lambda mean: mean.lower)
     estimate = estimate.changed(
-        value=max(mean.value for mean in each),
-        upper=max(mean.upper for mean in each),
+        value=max(mean.value for mean in means),
+        upper=max(mean.upper for mean in means),
         alpha=family.alpha,
     )
     if all(judged.worst is None for judged in attacks):
@@ -128,11 +134,8 @@ def average(attacks: Sequence[Judged], number: Number, family: Family) -> Estima
     )
 
 
-Limits = tuple[float, float]
-
-
 @dataclass(frozen=True)
-class Subsets:
+class TargetSampling:
     """What the intervals of a census are about.
 
     Attributes:
@@ -150,24 +153,25 @@ class Subsets:
 
     def census(self, judged: Judged, number: Number) -> Census:
         """Return a number of an attack in each judged training, with bounds for all its data."""
-        values = number.values(judged, judged.curve)
+        values = number.values(judged, judged.curve).tolist()
         worst = judged.worst
-        limits = [self._limits(judged, number, training, worst) for training in range(len(values))]
+        curves = [judged.curve, worst] if worst else [judged.curve]
+        lower, upper = [], []
+        for training, value in enumerate(values):
+            limits = [self._limits(curve, judged, number, training) for curve in curves]
+            lower.append(min(limits[0][0], value))
+            upper.append(max(value, *(high for _, high in limits)))
         return Census(
-            values=tuple(values.tolist()),
-            lower=tuple(min(low, value) for (low, _), value in zip(limits, values, strict=True)),
-            upper=tuple(max(high, value) for (_, high), value in zip(limits, values, strict=True)),
+            values=tuple(values),
+            lower=tuple(lower),
+            upper=tuple(upper),
             alpha=self.alpha,
             most=tuple(number.most(judged).tolist()) if worst else (),
         )
 
-    def _limits(self, judged: Judged, number: Number, training: int, worst: Curve | None) -> Limits:
-        low, high = self._of(judged.curve, judged, number, training)
-        if worst is None:
-            return low, high
-        return low, max(high, self._of(worst, judged, number, training)[1])
-
-    def _of(self, curve: Curve, judged: Judged, number: Number, training: int) -> Limits:
+    def _limits(
+        self, curve: Curve, judged: Judged, number: Number, training: int
+    ) -> tuple[float, float]:
         scores, isin = curve.scores[training], curve.present[training]
         present, absent = scores[isin], scores[~isin]
         if not len(present) or not len(absent):
@@ -188,79 +192,6 @@ class Subsets:
         return subset_share(least, most, len(present), population, alpha=half)
 
 
-# The largest ε of a planted leak; a larger one is right as often.
-_MOST_PLANTED = 50.0
-
-
-@dataclass(frozen=True, eq=False)
-class CoinGame:
-    """The game of the attacks that promise the largest ε, and of trainings with a planted leak.
-
-    Attributes:
-        context: the context of the run.
-        family: the bounds at all looks, which hold jointly with all others.
-        trials: the trainings.
-        scored: each attack's scores in the judged ones.
-        few: how many of the attacks are judged.
-        judging: judges each attack on other trials.
-        claimed: the claimed ε, if the claim is about the game.
-        delta: the δ of the bound.
-        noises: the laws of planted leaks, see `planted`.
-    """
-
-    context: Context[MembershipConfig]
-    family: records.Family
-    trials: Trials
-    scored: Mapping[str, Judged]
-    few: int
-    judging: Callable[[Trials], Mapping[str, Judged]]
-    claimed: float | None
-    delta: float
-    noises: tuple[Noise, ...]
-
-    def run(self) -> Certificate[Judged]:
-        """Certify ε by the attacks' scores."""
-        return self._certificate(self.scored)
-
-    def rungs(self, bar: Bar, certificate: Certificate[Judged]) -> Iterator[float]:
-        """Yield the ε of the leaks to plant."""
-        planted = [times * bar.limit for times in ((bar.factor,) if bar.factor else LADDER)]
-        yield from (epsilon for epsilon in planted if 0 < epsilon <= _MOST_PLANTED)
-
-    def control(self, rung: float, bar: Bar) -> Control:
-        """Certify ε of trainings with a planted leak."""
-
-        def of_mutant(noise: Noise, run: int) -> float:
-            mutant = self.trials.mutant(noise, rung, self.delta, self.context.seed, run)
-            return self._certificate(self.judging(mutant)).estimate.lower
-
-        base = self.claimed or bar.limit
-        least = min(base, bar.limit)
-        return planted.control(of_mutant, self.noises, rung, self.delta, base, least)
-
-    def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
-        """Return the largest bound of the attacks that promise most, which share the level."""
-        labels = rivals(scored, "epsilon", self.few)
-        family = records.Family.of(self.family.confidence, self.family.size * len(labels))
-        certificates = [
-            Certificate(
-                scored[label],
-                certified(
-                    scored[label].scores,
-                    scored[label].present,
-                    scored[label].guesses,
-                    delta=self.delta,
-                    family=family,
-                    seed=self.context.seed,
-                ),
-                label,
-            )
-            for label in labels
-        ]
-        best = max(certificates, key=lambda certificate: certificate.estimate.lower)
-        return replace(best, estimate=best.estimate.changed(alpha=self.family.alpha))
-
-
 # Makes a key from a metric and its other fields.
 Keys = Callable[..., MetricKey]
 
@@ -270,6 +201,8 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _CURVE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # The false-positive rate of exposures, or the next larger one that is measured.
 _EXPOSED = 0.01
+# The largest ε of a planted leak; a larger one is right as often.
+_MOST_PLANTED = 50.0
 # The ε that planted traces of what was deleted exceed, to measure which would be found.
 _LEAST_TRACE = 0.25
 
@@ -287,23 +220,21 @@ class Inference:
             trainings at hand.
         trials: what the observer sees, and the coins.
         model: the model's label.
-        epsilon: the ε of the sweep.
+        point: the model at one ε.
         unit: what a target is.
         observer: the observer.
-        traits: the traits of the model, such as how it forgets.
     """
 
     context: Context[MembershipConfig]
     design: Design
     attacks: Mapping[str, MembershipInference]
-    look: Look
+    look: TrainingsLook
     level: float
     trials: Trials
     model: str
-    epsilon: float
+    point: MemberPoint
     unit: Unit
     observer: Observer
-    traits: Mapping[str, str]
 
     @property
     def few(self) -> int:
@@ -313,28 +244,27 @@ class Inference:
     @property
     def key(self) -> Keys:
         """What makes the keys of its numbers."""
-        return keys(self.model, self.epsilon, self.unit, self.observer, self.traits)
+        return keys(self.model, self.point.epsilon, self.unit, self.observer, self.point.traits)
 
-    def strongest(self) -> Iterator[records.Measurement]:
+    def strongest(self) -> Iterator[Measurement]:
         """Yield the numbers of the strongest attacks, as gates on trainings judge them."""
         rates = self.context.config.membership.rates_of(self.unit)
-        yield from self._strongest(self._judged(self.trials, rates, 0.0))
+        yield from self._strongest(self.judged(self.trials, rates, 0.0))
 
     def measurements(
-        self, view: str | None, claim: Claim | None, batches: Mapping[str, NDArray[np.bool_]]
-    ) -> Iterator[records.Measurement]:
+        self, view: str | None, batches: Mapping[str, NDArray[np.bool_]]
+    ) -> Iterator[Measurement]:
         """Judge every attack by itself, and the strongest jointly.
 
         Args:
             view: what is seen besides, if a claim says more than the observer.
-            claim: the model's claim.
             batches: groups of targets in the judged trainings `(J, m)` by name, see `batches`.
         """
         table, key = self.context.config.membership, self.key
-        rates = table.rates_of(self.unit)
+        rates, claim = table.rates_of(self.unit), self.point.claim
         delta = claim.delta if claim else table.delta
         curve = [at for at in _CURVE if at not in rates and at * table.judged(self.unit) >= 2]
-        scored = self._judged(self.trials, [*rates, *curve], delta)
+        scored = self.judged(self.trials, [*rates, *curve], delta)
         for label, one in scored.items():
             for number in numbers(rates):
                 yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
@@ -347,7 +277,7 @@ class Inference:
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
         best = rivals(scored, f"tpr {exposing:g}", 1)[0]
         yield from self._exposed(scored[best], exposing, partial(key, attack=best), batches)
-        applies = claim and covers(claim, self.unit, view or self.observer)
+        applies = claim is not None and covers(claim, self.unit, view or self.observer)
         claimed = claim.epsilon if claim and applies else None
         bound = bound_key(key, self.unit, self.observer)
         limits = bars(self.context.config.gate, bound, claimed)
@@ -355,14 +285,15 @@ class Inference:
             limits = (*limits, Bar(claimed))
         yield bound.measured(**self._certified(scored, claimed, delta, limits), view=view)
 
-    def _judged(self, trials: Trials, rates: list[float], delta: float) -> dict[str, Judged]:
+    def judged(self, trials: Trials, rates: Sequence[float], delta: float) -> dict[str, Judged]:
+        """Return each attack's scores of the judged trainings among some, by its label."""
         calibration = Calibration.of(trials, self.look.parts, self.context.seed)
         return {
             label: judged(calibration, attack, rates, self.context.family, delta)
             for label, attack in self.attacks.items()
         }
 
-    def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[records.Measurement]:
+    def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[Measurement]:
         """Yield the largest of each number, of the attacks that promise most by it."""
         for number in numbers(self.context.config.membership.rates_of(self.unit)):
             labels = rivals(scored, number.promise, self.few)
@@ -377,7 +308,7 @@ class Inference:
                 estimate = average(attacks, number, self.context.family)
             yield key.measured(estimate, event=labels[best], census=census)
 
-    def _subsets(self, key: MetricKey, attacks: int) -> Subsets:
+    def _subsets(self, key: MetricKey, attacks: int) -> TargetSampling:
         """Return what the census of a number is about, and the level of its intervals.
 
         Those of numbers that gates judge on trainings at hand share the level of a joint interval.
@@ -386,13 +317,13 @@ class Inference:
         """
         at_hand = picked(self.context.config, key, "this-model")
         level = self.context.family.alpha if at_hand else self.level
-        others = self.design.others(self.unit)
+        others, seed = self.design.others(self.unit), self.context.seed
         given = not at_hand and len(self.look.parts.judged) > 1
-        return Subsets(others, level / self.look.intervals / attacks, self.context.seed, given)
+        return TargetSampling(others, level / self.look.intervals / attacks, seed, given)
 
     def _exposed(
         self, one: Judged, rate: float, key: Keys, batches: Mapping[str, NDArray[np.bool_]]
-    ) -> Iterator[records.Measurement]:
+    ) -> Iterator[Measurement]:
         """Yield quantiles of exposure, and the exposure of groups."""
         curve, family = one.curve, self.context.family
         exposed = curve.exposed(rate)
@@ -413,27 +344,68 @@ class Inference:
         limits: Sequence[Bar],
     ) -> dict[str, Any]:
         """Certify ε, and what the same attacks and bound certify of planted violations."""
-        judging = partial(self._judged, rates=[], delta=delta)
-        shared = self.context.family
-        family = records.Family.of(shared.confidence, shared.size * self.look.looks)
-        game = CoinGame(
-            self.context,
-            family,
-            self.trials,
-            scored,
-            self.few,
-            judging,
-            claimed,
-            delta,
-            laws(delta),
-        )
-        certificate = certify(game, limits)
-        if "forget" in self.traits:
-            traces = certify(
-                replace(game, claimed=None, noises=(TRACE,)), [Bar(_LEAST_TRACE)]
-            ).controls
-            certificate = replace(certificate, controls=(*certificate.controls, *traces))
+        certificate = certify(CoinGame(self, scored, claimed, delta, noise_laws(delta)), limits)
+        if "forget" in self.point.traits:
+            traced = certify(CoinGame(self, scored, None, delta, (TRACE,)), [Bar(_LEAST_TRACE)])
+            certificate = replace(certificate, controls=(*certificate.controls, *traced.controls))
         return certificate.fields
+
+
+@dataclass(frozen=True, eq=False)
+class CoinGame:
+    """The game of the attacks that promise the largest ε, and of trainings with a planted leak.
+
+    Attributes:
+        inference: the attacks, and the trainings that they see.
+        scored: each attack's scores in the judged ones.
+        claimed: the claimed ε, if the claim is about the game.
+        delta: the δ of the bound.
+        noises: the laws of planted leaks, see `calibration`.
+    """
+
+    inference: Inference
+    scored: Mapping[str, Judged]
+    claimed: float | None
+    delta: float
+    noises: tuple[Noise, ...]
+
+    def run(self) -> Certificate[Judged]:
+        """Certify ε by the attacks' scores."""
+        return self._certificate(self.scored)
+
+    def rungs(self, bar: Bar, certificate: Certificate[Judged]) -> Iterator[float]:
+        """Yield the ε of the leaks to plant."""
+        leaks = [times * bar.limit for times in ((bar.factor,) if bar.factor else LADDER)]
+        yield from (epsilon for epsilon in leaks if 0 < epsilon <= _MOST_PLANTED)
+
+    def control(self, rung: float, bar: Bar) -> Control:
+        """Certify ε of trainings with a planted leak."""
+        trials, seed = self.inference.trials, self.inference.context.seed
+
+        def of_mutant(noise: Noise, run: int) -> float:
+            mutant = trials.mutant(noise, rung, self.delta, seed, run)
+            return self._certificate(self.inference.judged(mutant, [], self.delta)).estimate.lower
+
+        base = self.claimed or bar.limit
+        return planted_control(of_mutant, self.noises, rung, self.delta, base, min(base, bar.limit))
+
+    def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
+        """Return the largest bound of the attacks that promise most, which share the level.
+
+        The bounds at all looks hold jointly with all others.
+        """
+        context, labels = self.inference.context, rivals(scored, "epsilon", self.inference.few)
+        size = context.family.size * self.inference.look.looks
+        family = Family.of(context.family.confidence, size * len(labels))
+        bound = partial(certified, delta=self.delta, family=family, seed=context.seed)
+        certificates = [
+            Certificate(one, bound(one.scores, one.present, one.guesses), label)
+            for label in labels
+            for one in [scored[label]]
+        ]
+        best = max(certificates, key=lambda certificate: certificate.estimate.lower)
+        alpha = Family.of(context.family.confidence, size).alpha
+        return replace(best, estimate=best.estimate.changed(alpha=alpha))
 
 
 def keys(

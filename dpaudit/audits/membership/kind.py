@@ -10,8 +10,8 @@ from dpaudit.auditor.gate import Trainings
 from dpaudit.auditor.kind import AuditKind, listed, without
 from dpaudit.auditor.measure import Measure
 from dpaudit.audits.deletion.subject import compared
-from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.trainings import default_calibrating, judged_trainings
+from dpaudit.audits.membership.config import MembershipConfig, default_calibrating
+from dpaudit.audits.membership.trainings import judged_trainings
 from dpaudit.config.gate import Gate
 from dpaudit.config.schema import Config
 from dpaudit.record.metrics import entry
@@ -90,16 +90,12 @@ class MembershipAudits(AuditKind):
         if isinstance(trainings, int) and not useful:
             usual = table.get("calibrating") in (None, default_calibrating(trainings))
             asked["calibrating"] = None if usual else table["calibrating"]
-        asked["stop"] = [
-            one.text
-            for one in result.findings
-            if one.about == "stopped" and (one.model, one.epsilon) == (number.model, number.epsilon)
-        ]
+        where = "stopped", number.model, number.epsilon
+        stops = [one for one in result.findings if (one.about, one.model, one.epsilon) == where]
+        asked["stop"] = [one.text for one in stops]
         if number.attack == STRONGEST:
-            facts["attack"] = {
-                label: without(attack, "title", "source")
-                for label, attack in result.attacks.items()
-            }
+            attacks = result.attacks.items()
+            facts["attack"] = {name: without(table, "title", "source") for name, table in attacks}
         if number.metric == "epsilon" and facts["delta"] is None:
             asked["delta"] = table.get("delta")
         for model in listed(result.config.get("recommender")):

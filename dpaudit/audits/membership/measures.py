@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from dpaudit.auditor.top_lists import most_popular, ndcg
 from dpaudit.audits.membership import decisions, probes
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.decisions import TrainingsLook
 from dpaudit.audits.membership.design import batches
 from dpaudit.audits.membership.inference import Inference, bound_key, keys, numbers, range_of
 from dpaudit.audits.membership.subject import MemberModels
@@ -58,20 +58,6 @@ _FREE = ("scores", "factors", "before-and-after")
 _NONE = 1e-12
 
 
-class _Shown(NamedTuple):
-    """What an observer sees in all trainings; NaN in those without a model.
-
-    Attributes:
-        trials: the features and coins.
-        unanswered: the share of what is asked of each target that has no answer `(T, m)`.
-        marks: as in `answers.beside` `(T, n)`.
-    """
-
-    trials: Trials
-    unanswered: Numbers
-    marks: Numbers
-
-
 class MembershipInferences(Measure[MembershipConfig, MemberModel]):
     """`attack.…`, `leak`, `epsilon`, `membership.…`, `utility.…` of models trained by coins."""
 
@@ -86,6 +72,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             or self.table.calibrating_trainings
         }
         config, family = self.context.config, self.context.family
+        self.inference = partial(Inference, self.context, self.design, self.attacks)
         self.left = max(decisions.left_for_next(config, family), _NONE)
         self.most_left = 1 - family.confidence
         self.next_keys = decisions.next_keys(config)
@@ -136,94 +123,73 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield from (*numbers, *leak, *contradictions(leak, strongest))
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
-        training = Training.of(
-            point.trainable, self.design, self.table.units, model.observers, model.saves
-        )
+        design, table = self.design, self.table
+        training = Training.of(point.trainable, design, table.units, model.observers, model.saves)
         blocks = training.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
-        is_probed = probes.is_probed(point, self.table.trainings)
-        trained = decisions.train(
+        stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
+        parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
+        together = training.parts(table.trainings)
+        further = probes.tasks_of(training) if probes.is_probed(point, table.trainings) else ()
+        rows, look, answered = decisions.train(
             training,
             executor,
-            self._looks(point, training),
-            tuple(probes.tasks_of(training)) if is_probed else (),
+            decisions.planned(
+                parts, together, self.left, self.most_left, len(self.next_keys) * stops
+            ),
+            tuple(further),
             partial(self._decides, model, point, blocks),
         )
-        rows, look, answered = trained.rows, trained.look, trained.probed
         if model.saves is not None:
-            modelled = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
-            model.saved.update(
-                {training.saved(i).name: training.digest(i, rows[i]) for i in modelled}
-            )
+            ended = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
+            model.saved.update({training.saved(i).name: training.digest(i, rows[i]) for i in ended})
             yield probes.SAVED.of(model.label)
         if not len(look.parts.calibrating):
             yield probes.ALONE.of(model.label)
         if not look.last:
-            yield decisions.stopped(look, self.table.trainings, model.label, point.epsilon)
-        noted = probes.noticed(answered) if look.last else ()
-        for finding in (*noted, *probes.rates_left_out(self.table)):
+            yield decisions.stopped(look, table.trainings, model.label, point.epsilon)
+        noticed = probes.noticed(answered) if look.last else ()
+        for finding in (*noticed, *probes.rates_left_out(table)):
             yield finding.of(model.label)
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
         yield from diverged(lost, len(look.trainings), "membership", model.label, point.epsilon)
-        parts = all_unpacked(rows, len(blocks) + BESIDES)
-        if not parts:
+        shown = all_unpacked(rows, len(blocks) + BESIDES)
+        if not shown:
             return
-        took = np.array([part[TOOK][0] for part in parts])
+        took = np.array([part[TOOK][0] for part in shown])
         executor.clock.forgot(model.label, took[np.isfinite(took).all(1)])
         unmoved = probes.unmoved_by_data(answered[0]) if answered else []
-        blind = MetricKey("membership.blind", model.label, point.epsilon)
         # What trainings show decides the look.
-        blind_level = self.blind_level / look.looks
-        for unit in self.table.units:
-            present = self.design.present(self.table.trainings, unit)[look.trainings]
-            for baseline in probes.of_data(self.design, unit, present, blind_level):
+        alpha = self.blind_level / look.looks
+        blind = MetricKey("membership.blind", model.label, point.epsilon)
+        for unit in table.units:
+            present = design.present(table.trainings, unit)[look.trainings]
+            for baseline in probes.of_data(design, unit, present, alpha):
                 yield from _blind(baseline, blind.changed(unit=unit))
-        late = {
-            unit: batches(self.design, point.trainable, unit, look.parts.judged.tolist())
-            for unit in self.table.units
-        }
+        level, scored = self._level(look), "scores" in {seen for _, seen in blocks}
+        indices = look.parts.judged.tolist()
+        late = {unit: batches(design, point.trainable, unit, indices) for unit in table.units}
         for place, (unit, observer) in enumerate(blocks):
-            trials, unanswered, marks = self._shown(parts, place, unit, observer)
-            scored = "scores" in {seen for _, seen in blocks}
+            trials, unanswered, marks = self._shown(shown, place, unit, observer)
             # A model that has forgotten shows the same whatever the coins were.
             coins = trials.present & (not point.traits)
             for finding in probes.left_open(unanswered, marks, coins, observer, scored, unmoved):
                 yield finding.of(model.label)
             if observer not in model.observers:
                 continue
-            ended = trials.of(trials.ended)
-            view = UNFILTERED if observer == "own-list" and probes.keeps_seen(ended) else None
+            finished = trials.of(trials.ended)
+            view = UNFILTERED if observer == "own-list" and probes.keeps_seen(finished) else None
             self.context.progress.stage(f"{stage}: attacks by {observer} ({unit})")
-            inference = self._inference(trials, look, model, point, unit, observer)
-            yield from inference.measurements(view, point.claim, late[unit])
-            other = probes.of_other_trainings(
-                trials.of(look.trainings), unit, observer, blind_level
-            )
+            inference = self.inference(look, level, trials, model.label, point, unit, observer)
+            yield from inference.measurements(view, late[unit])
+            other = probes.of_other_trainings(trials.of(look.trainings), unit, observer, alpha)
             # The level is shared by those who see a model, and a witness sees what they see.
             if other and observer != WITNESS:
                 yield from _blind(other, blind.changed(unit=unit, observer=observer))
-            if (unit, observer) == ("interaction", "own-list") and probes.hides_seen(ended):
+            if (unit, observer) == ("interaction", "own-list") and probes.hides_seen(finished):
                 yield probes.HIDES_SEEN.of(model.label)
-        useful = np.array([part[USEFUL][0] for part in parts])
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
-        yield from self._useful(useful, look, model.label, point.epsilon, asked)
-        by_group = np.stack([part[BY_GROUP][0] for part in parts])[look.parts.judged]
-        yield from self._by_group(by_group, MetricKey("utility.group", model.label, point.epsilon))
-
-    def _by_group(self, gains: Numbers, key: MetricKey) -> Iterator[RecordPart]:
-        """Yield the nDCG of each group `(T, G)` that has one in every judged training."""
-        for name, values in zip(self.design.groups, gains.T, strict=True):
-            if np.isfinite(values).all():
-                yield key.measured(range_of(values), group=name)
-
-    def _looks(self, point: MemberPoint, training: Training) -> list[decisions.Look]:
-        """Return when the trainings of a model are judged."""
-        table = self.table
-        parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
-        stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
-        numbers = len(self.next_keys) if stops else 0
-        blocks = training.parts(table.trainings)
-        return decisions.planned(parts, blocks, self.left, self.most_left, numbers)
+        yield from self._useful(shown, look, model.label, point.epsilon, asked)
 
     def _decides(
         self,
@@ -231,28 +197,24 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         point: MemberPoint,
         blocks: Sequence[tuple[Unit, Observer]],
         rows: Sequence[Packed],
-        look: decisions.Look,
+        look: TrainingsLook,
     ) -> bool:
         """Whether a gate about the next training surely fails by what trainings show at a look."""
         parts = all_unpacked(rows, len(blocks) + BESIDES)
         if not parts:
             return False
-        point_keys = [
-            key
-            for key in self.next_keys
-            if (key.model, key.epsilon) == (model.label, point.epsilon)
-        ]
+        at, level = (model.label, point.epsilon), self._level(look)
+        point_keys = [key for key in self.next_keys if (key.model, key.epsilon) == at]
         games = {(key.unit, key.observer) for key in point_keys}
         whole = any(key.metric == "leak" for key in point_keys)
         shown: list[records.Measurement] = []
         for place, (unit, observer) in enumerate(blocks):
             if observer in model.observers and (whole or (unit, observer) in games):
-                trials = self._shown(parts, place, unit, observer).trials
-                inference = self._inference(trials, look, model, point, unit, observer)
+                trials, _, _ = self._shown(parts, place, unit, observer)
+                inference = self.inference(look, level, trials, model.label, point, unit, observer)
                 shown += inference.strongest()
         shown += leaks(filter(_of_strongest, shown))
-        useful = np.array([part[USEFUL][0] for part in parts])
-        utilities = self._useful(useful, look, model.label, point.epsilon, asked=())
+        utilities = self._useful(parts, look, *at, asked=())
         shown += (part for part in utilities if isinstance(part, records.Measurement))
         return any(
             surely_fails(gate, number.census, self.most_left, len(self.next_keys))
@@ -264,65 +226,59 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
 
     def _shown(
         self, parts: Sequence[list[Numbers]], place: int, unit: Unit, observer: Observer
-    ) -> _Shown:
-        """Return what an observer sees in all trainings."""
+    ) -> tuple[Trials, Numbers, Numbers]:
+        """Return what an observer sees in all trainings; NaN in those without a model.
+
+        Returns:
+            The features and coins; the share of what is asked of each target that has no answer
+            `(T, m)`; and marks as in `training.beside` `(T, n)`.
+        """
         block = np.stack([part[place] for part in parts])
         cut = self.design.count(unit)
         present = self.design.present(self.table.trainings, unit)
         unanswered, marks = block[:, :cut, -2], block[:, :, -1]
         # What has no answer is an output too; scores of interactions already show it.
         known = (unit, observer) == ("interaction", "scores")
-        shown = not known and np.nan_to_num(unanswered).any()
-        features = block[:, :, : -BESIDE + bool(shown)]
+        is_output = not known and np.nan_to_num(unanswered).any()
+        features = block[:, :, : -BESIDE + bool(is_output)]
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
         trials = Trials(features[:, :cut], features[:, cut:], present, untold)
-        return _Shown(trials.comparable if observer in _FREE else trials, unanswered, marks)
+        return trials.comparable if observer in _FREE else trials, unanswered, marks
 
-    def _inference(
-        self,
-        trials: Trials,
-        look: decisions.Look,
-        model: MemberModel,
-        point: MemberPoint,
-        unit: Unit,
-        observer: Observer,
-    ) -> Inference:
-        # Half of what is left to gates about the next training, shared by the numbers they judge.
-        level = (self.left / 2 - len(self.next_keys) * look.spent) / self.own_intervals
-        return Inference(
-            self.context,
-            self.design,
-            self.attacks,
-            look,
-            level,
-            trials,
-            model.label,
-            point.epsilon,
-            unit,
-            observer,
-            point.traits,
-        )
+    def _level(self, look: TrainingsLook) -> float:
+        """Return half of what is left to gates about the next training, shared by its numbers."""
+        return (self.left / 2 - len(self.next_keys) * look.spent) / self.own_intervals
 
     def _useful(
         self,
-        rows: NDArray[np.float64],
-        look: decisions.Look,
+        parts: Sequence[list[Numbers]],
+        look: TrainingsLook,
         model: str,
         epsilon: float,
         asked: Collection[str],
     ) -> Iterator[RecordPart]:
         """Yield the means over trainings of the utility on held-out interactions.
 
-        One that is asked of the model and undefined in some training is a finding instead.
+        One that is asked of the model and undefined in some training is a finding instead. Groups
+        have the nDCG if they have one in every judged training.
         """
         family = self.context.family
+        rows = np.array([part[USEFUL][0] for part in parts])
         for name, every in zip(Utility._fields, rows.T, strict=True):
             values = every[look.trainings]
             key = _useful_key(self.context.config, name, model, epsilon)
             if not np.isfinite(values).all():
                 if name in asked:
-                    yield _undefined(key)
+                    yield records.FindingRecord(
+                        model=model,
+                        about="undefined",
+                        text=f"{key.metric} is undefined in some training.",
+                        remedy="Correct what the model predicts, or gate other models.",
+                        undecided=True,
+                        epsilon=epsilon,
+                        metrics=(key.metric,),
+                    )
                 continue
             most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
             # Of these trainings and these held-out interactions it is known.
@@ -333,6 +289,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield key.measured(estimate, census=census)
             if name == "ndcg":
                 yield MetricKey("utility.popular", model, epsilon).measured(self.popular)
+        by_group = np.stack([part[BY_GROUP][0] for part in parts])[look.parts.judged]
+        for name, gains in zip(self.design.groups, by_group.T, strict=True):
+            if np.isfinite(gains).all():
+                key = MetricKey("utility.group", model, epsilon)
+                yield key.measured(range_of(gains), group=name)
 
 
 def _blind(baseline: probes.Baseline, key: MetricKey) -> Iterator[RecordPart]:
@@ -344,23 +305,9 @@ def _blind(baseline: probes.Baseline, key: MetricKey) -> Iterator[RecordPart]:
 
 def _of_strongest(number: RecordPart) -> bool:
     """Whether it is a number of the strongest attack; a witness of a deletion finds no leak."""
-    return (
-        isinstance(number, records.Measurement)
-        and number.attack == STRONGEST
-        and number.observer != WITNESS
-    )
-
-
-def _undefined(key: MetricKey) -> records.FindingRecord:
-    return records.FindingRecord(
-        model=key.model,
-        about="undefined",
-        text=f"{key.metric} is undefined in some training.",
-        remedy="Correct what the model predicts, or gate other models.",
-        undecided=True,
-        epsilon=key.epsilon,
-        metrics=(key.metric,),
-    )
+    if not isinstance(number, records.Measurement):
+        return False
+    return number.attack == STRONGEST and number.observer != WITNESS
 
 
 def _useful_key(config: MembershipConfig, name: str, model: str, epsilon: float) -> MetricKey:

@@ -26,6 +26,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from dpaudit.audits.membership.calibration import Trials
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import Packed, Training, has_fixed_part, repeated, unchanged
+from dpaudit.audits.models.config import SHOWN
 from dpaudit.audits.models.subject import MemberPoint
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import OBSERVERS, Observer, Unit
@@ -200,8 +202,7 @@ def tasks_of(training: Training) -> Iterator[Task]:
     def probe(name: str) -> Packed:
         return _again(training) if name == "again" else _without(training)
 
-    for name in ("again", "vanished"):
-        yield Task(probe, name, 1, "probe", dear=True)
+    return (Task(probe, name, 1, "probe", dear=True) for name in ("again", "vanished"))
 
 
 def unmoved_by_data(again: Packed) -> list[Observer]:
@@ -212,15 +213,8 @@ def unmoved_by_data(again: Packed) -> list[Observer]:
     Args:
         again: the result of the first task of `probes`.
     """
-    scores, lists, factors = again[2:]
-    seen: dict[Observer, float] = {
-        "scores": scores,
-        "own-list": lists,
-        "others-lists": lists,
-        "nearest-items": factors,
-        "factors": factors,
-    }
-    return [observer for observer, unmoved in seen.items() if unmoved]
+    unmoved = dict(zip(("scores", "lists", "factors"), again[2:], strict=True))
+    return [observer for observer in OBSERVERS if unmoved[SHOWN[observer]]]
 
 
 def noticed(results: Sequence[Packed] | None) -> Iterator[Noticed]:
@@ -249,8 +243,7 @@ def noticed(results: Sequence[Packed] | None) -> Iterator[Noticed]:
             "All scores that a training gives are equal.",
             "Check that the model learns and that scores are returned for the pairs asked.",
         )
-    missing = [name for name, gone in zip(("user", "item"), vanished, strict=True) if gone]
-    for name in missing:
+    for name in compress(("user", "item"), vanished):
         yield Noticed(
             "vocabulary",
             f"The model does not know {name}s without interactions: whoever asks sees that the "
@@ -290,9 +283,8 @@ def _again(training: Training) -> Packed:
     design, seed = training.design, training.design.training_seed(0)
     other = Interactions(_reversed(design.data(1).ratings))
     # With another between: what a model keeps of its last data shows the coins of two trainings.
-    first, moved, second = (
-        _shown(training, data, seed) for data in (design.data(0), other, design.data(0))
-    )
+    datasets = (design.data(0), other, design.data(0))
+    first, moved, second = (_shown(training, data, seed) for data in datasets)
     if first is None or second is None:
         return np.array([first is second, 0, 0, 0, 0], np.float64)
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
@@ -300,14 +292,12 @@ def _again(training: Training) -> Packed:
     constant = len(first.scores) > 0 and np.nanmin(first.scores) == np.nanmax(first.scores)
     if moved is None:
         return np.array([same, constant, 0, 0, 0], np.float64)
-    shown = [(answer.scores, answer.lists, _items(answer)) for answer in (first, moved, second)]
+    shown = [
+        (answer.scores, answer.lists, answer.factors.items if answer.factors else np.empty(0))
+        for answer in (first, moved, second)
+    ]
     unmoved = [unchanged(*parts) for parts in zip(*shown, strict=True)]
     return np.array([same, constant, *unmoved], np.float64)
-
-
-def _items(answer: Answer) -> NDArray[np.floating]:
-    """Return the published factors of items, empty if there are none."""
-    return np.empty(0) if answer.factors is None else answer.factors.items
 
 
 def _without(training: Training) -> Packed:
@@ -324,9 +314,8 @@ def _without(training: Training) -> Packed:
     if shown is None or not len(shown.scores):
         return np.zeros(2)
     lost = np.isnan(shown.scores)
-    return np.array(
-        [float(lost[asked.users == user].all()), float(lost[asked.items == item].all())]
-    )
+    whole = [lost[asked.users == user].all(), lost[asked.items == item].all()]
+    return np.array(whole, np.float64)
 
 
 # How often an audit without a fault is held up.
@@ -389,8 +378,13 @@ def of_data(design: Design, unit: Unit, present: Mask, alpha: float) -> Iterator
         ranks = _ranks(values[None])
         size = math.sqrt(signs.size * len(signs) * float((ranks**2).sum()))
         correlation = float((signs * ranks).sum()) / size if size > 0 else 0.0
-        area = _area(correlation, present.size, alpha)
-        yield Baseline(name, area, _off(name, unit, area) if _is_off(area) else None)
+        yield _baseline(
+            name,
+            _area(correlation, present.size, alpha),
+            f"{name.capitalize()} tells without any model which {unit}s are in the trainings",
+            "The coins depend on the data, so nothing that guesses them shows what a model leaks: "
+            "report it as a defect of dpaudit",
+        )
 
 
 def of_other_trainings(
@@ -413,19 +407,13 @@ def of_other_trainings(
     correlations = _correlations(trials.features[ended, :, 0], trials.present[ended])
     first, other = np.unravel_index(int(np.abs(correlations).argmax()), correlations.shape)
     pairs = len(ended) * (len(ended) - 1)
-    area = _area(float(correlations[first, other]), trials.present.shape[1], alpha / pairs)
-    name = "another training"
-    if not _is_off(area):
-        return Baseline(name, area, None)
-    finding = Noticed(
-        "blind",
+    return _baseline(
+        "another training",
+        _area(float(correlations[first, other]), trials.present.shape[1], alpha / pairs),
         f"What observer {observer!r} sees of training {ended[first]} tells which {unit}s are in "
-        f"training {ended[other]}, with AUC {_said(area)}, where 0.5 is chance.",
-        "Let every training start from nothing, and return what it shows as that of its own data; "
-        "until then no gate on this model is decided.",
-        undecided=True,
+        f"training {ended[other]}",
+        "Let every training start from nothing, and return what it shows as that of its own data",
     )
-    return Baseline(name, area, finding)
 
 
 def _correlations(values: Numbers, present: Mask) -> Numbers:
@@ -450,16 +438,14 @@ def _correlations(values: Numbers, present: Mask) -> Numbers:
     able = squares > 1e-9 * lengths.max(initial=1.0)
     np.fill_diagonal(able, False)
     size = np.sqrt(np.where(able, squares, 1.0) * signs.shape[1])
-    correlations: Numbers = np.where(able, sums / size, 0.0)
-    return correlations
+    return np.where(able, sums / size, 0.0)
 
 
 def _ranks(values: Numbers) -> Numbers:
     """Return ranks within each row, around 0, equal ones alike `(T, m)`."""
     from scipy.stats import rankdata
 
-    ranks: Numbers = rankdata(values, axis=1) - (values.shape[1] + 1) / 2
-    return ranks
+    return rankdata(values, axis=1) - (values.shape[1] + 1) / 2
 
 
 def _area(correlation: float, count: int, alpha: float) -> Estimate:
@@ -472,39 +458,20 @@ def _area(correlation: float, count: int, alpha: float) -> Estimate:
         alpha: the level.
     """
     half = math.sqrt(2 * math.log(2 / alpha) / count)
-    value, low, high = (
-        min(max(0.5 + at / math.sqrt(3), 0.0), 1.0)
-        for at in (correlation, correlation - half, correlation + half)
-    )
-    return Estimate(
-        value=value,
-        lower=low,
-        upper=high,
-        confidence=1 - ALPHA,
-        alpha=alpha,
-        n=count,
-        method="ranks against fair coins, Hoeffding",
-        kind="assumes-law",
-    )
+    ends = {"value": correlation, "lower": correlation - half, "upper": correlation + half}
+    area = {end: min(max(0.5 + at / math.sqrt(3), 0.0), 1.0) for end, at in ends.items()}
+    known = {"confidence": 1 - ALPHA, "alpha": alpha, "kind": "assumes-law"}
+    return Estimate(**area, n=count, method="ranks against fair coins, Hoeffding", **known)
 
 
-def _is_off(area: Estimate) -> bool:
-    return not area.lower <= 0.5 <= area.upper
-
-
-def _said(area: Estimate) -> str:
-    return f"{area.value:.2f} [{area.lower:.2f}, {area.upper:.2f}]"
-
-
-def _off(name: str, unit: Unit, area: Estimate) -> Noticed:
-    return Noticed(
-        "blind",
-        f"{name.capitalize()} tells without any model which {unit}s are in the trainings, with AUC "
-        f"{_said(area)}, where 0.5 is chance.",
-        "The coins depend on the data, so nothing that guesses them shows what a model leaks: "
-        "report it as a defect of dpaudit; until then no gate on this model is decided.",
-        undecided=True,
-    )
+def _baseline(name: str, area: Estimate, text: str, remedy: str) -> Baseline:
+    """Return a baseline, with what is noticed of it unless it is at chance."""
+    if area.lower <= 0.5 <= area.upper:
+        return Baseline(name, area, None)
+    interval = f"{area.value:.2f} [{area.lower:.2f}, {area.upper:.2f}]"
+    text = f"{text}, with AUC {interval}, where 0.5 is chance."
+    remedy += "; until then no gate on this model is decided."
+    return Baseline(name, area, Noticed("blind", text, remedy, undecided=True))
 
 
 def is_probed(point: MemberPoint, trainings: int) -> bool:

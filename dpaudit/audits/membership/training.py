@@ -22,6 +22,7 @@ from dpaudit.attacks.membership.features import OF_INTERACTIONS, OF_USERS, Numbe
 from dpaudit.auditor.no_model import outcomes
 from dpaudit.auditor.top_lists import hit_rate_and_mrr, ndcg, precision_and_recall
 from dpaudit.audits.membership.design import Design
+from dpaudit.audits.models.config import SHOWN
 from dpaudit.core.errors import RunError
 from dpaudit.core.membership import OBSERVERS, OF_FACTORS, WITNESS, Observer, Unit
 from dpaudit.core.messages import place
@@ -201,34 +202,21 @@ class Utility(NamedTuple):
     coverage: float = math.nan
 
 
-class Asked(NamedTuple):
-    """What is asked of every trained model: what observers see, and what measures utility.
+def asked_of(trainable: Trainable, observers: Collection[Observer]) -> set[str]:
+    """Return what is asked of trained models: `scores` of pairs, `lists`, or both.
 
-    Attributes:
-        scores: whether scores of pairs are asked.
-        lists: whether lists are asked.
+    It is what these observers see, and what else the model can show, which measures utility.
     """
-
-    scores: bool
-    lists: bool
-
-    @classmethod
-    def of(cls, trainable: Trainable, observers: Collection[Observer]) -> Self:
-        """Return what these observers see, and what else the model can show."""
-        omitted = trainable.leaves_out
-        return cls(
-            bool({"scores", WITNESS} & set(observers)) or "scores" not in omitted,
-            bool({"own-list", "others-lists"} & set(observers)) or "lists" not in omitted,
-        )
+    seen = {SHOWN[observer] for observer in observers}
+    return {"scores", "lists"} & (seen | ({"scores", "lists"} - set(trainable.leaves_out)))
 
 
 def measures(trainable: Trainable, observers: Collection[Observer]) -> set[str]:
     """Return which fields of `Utility` a model with these observers has."""
-    asked = Asked.of(trainable, observers)
-    rated = asked.scores and trainable.predicts_ratings
-    lists = {"ndcg", "recall", "precision", "hits", "mrr", "coverage"}
-    errors = {"rmse", "mae"}
-    return (lists if asked.lists else set()) | (errors if rated else set())
+    asked, errors = asked_of(trainable, observers), {"rmse", "mae"}
+    rated = "scores" in asked and trainable.predicts_ratings
+    lists = set(Utility._fields) - errors
+    return (lists if "lists" in asked else set()) | (errors if rated else set())
 
 
 def kept(trainable: Trainable, observers: Collection[Observer]) -> list[Observer]:
@@ -238,11 +226,11 @@ def kept(trainable: Trainable, observers: Collection[Observer]) -> list[Observer
     are kept, and asking for one of them later trains nothing. Factors are asked for only if need
     be, and then both who see something of them are kept.
     """
-    asked = Asked.of(trainable, observers)
-    lists: set[Observer] = {"own-list", "others-lists"} if asked.lists else set()
-    factors = OF_FACTORS if set(OF_FACTORS) & set(observers) else ()
-    seen = {*observers, *lists, *factors, *(("scores",) if asked.scores else ())}
-    return [observer for observer in (*OBSERVERS, WITNESS) if observer in seen]
+    asked = asked_of(trainable, observers)
+    if set(OF_FACTORS) & set(observers):
+        asked.add("factors")
+    cheap = {observer for observer in OBSERVERS if SHOWN[observer] in asked}
+    return [one for one in (*OBSERVERS, WITNESS) if one in cheap.union(observers)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,8 +294,7 @@ class Training:
 
     def __call__(self, index: int) -> Packed:
         """Train with the coins of this index; return the packed features and the utility."""
-        vector: Packed = self.together((index,))[0]
-        return vector
+        return self.together((index,))[0]
 
     def together(self, part: tuple[int, ...]) -> Packed:
         """Return what a call with each index returns `(n, L)`.
@@ -326,17 +313,14 @@ class Training:
             answers = self.trainable.answers(design.ratings, kept, seeds, query)
         else:
             answers = (
-                self.trainable.answer_saved(
-                    design.data(index), design.training_seed(index), query, self.saved(index)
-                )
-                for index in part
+                self.trainable.answer_saved(design.data(index), seed, query, self.saved(index))
+                for index, seed in zip(part, seeds, strict=True)
             )
-        return np.stack(
-            [
-                self._packed(checked_answer(answer, query, shape), rows & self._stays, index)
-                for answer, rows, index in zip(answers, kept, part, strict=True)
-            ]
-        )
+        packed_rows = [
+            self._packed(checked_answer(answer, query, shape), rows & self._stays, index)
+            for answer, rows, index in zip(answers, kept, part, strict=True)
+        ]
+        return np.stack(packed_rows)
 
     def parts(self, trainings: int) -> list[tuple[int, ...]]:
         """Return the indices of trainings in the blocks that are trained together.
@@ -344,20 +328,18 @@ class Training:
         With more trainings there are more blocks, and only the last one may grow.
         """
         size = self.trainable.together
-        return [
-            tuple(range(start, min(start + size, trainings))) for start in range(0, trainings, size)
-        ]
+        starts = range(0, trainings, size)
+        return [tuple(range(start, min(start + size, trainings))) for start in starts]
 
     def _packed(self, answer: Answer, kept: NDArray[np.bool_], index: int) -> Packed:
-        shown = Shown(
-            answer.scores,
-            answer.lists,
-            answer.factors.items if answer.factors else np.empty((0, 0), np.float32),
-            answer.before,
-        )
+        factors = answer.factors.items if answer.factors else np.empty((0, 0), np.float32)
+        shown = Shown(answer.scores, answer.lists, factors, answer.before)
         blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
-        useful = np.array([self._utility(answer, kept)])
+        lists = self._usefulness(answer.lists) if len(answer.lists) else {}
+        rated = self.trainable.predicts_ratings and len(answer.scores)
+        errors = self._errors(answer.scores, kept) if rated else {}
+        useful = np.array([Utility(**lists, **errors)])
         took = np.array([answer.took or (math.nan, math.nan)])
         return packed([*blocks, took, self._by_group(answer.lists), _words(digest), useful])
 
@@ -376,35 +358,22 @@ class Training:
         """Ask for what observers see, and for what measures utility if it is shown."""
         every, none = self.design.query, np.empty(0, np.int32)
         seen = {observer for _, observer in self.blocks}
-        asked = Asked.of(self.trainable, seen)
-        return Query(
-            every.users if asked.scores else none,
-            every.items if asked.scores else none,
-            every.listed if asked.lists else none,
-            every.k,
-            bool(seen & set(OF_FACTORS)),
-            WITNESS in seen,
-        )
+        asked = asked_of(self.trainable, seen)
+        users, items = (every.users, every.items) if "scores" in asked else (none, none)
+        listed = every.listed if "lists" in asked else none
+        return Query(users, items, listed, every.k, bool(seen & set(OF_FACTORS)), WITNESS in seen)
 
     def _block(
         self, shown: Shown, unit: Unit, observer: Observer, kept: NDArray[np.bool_]
     ) -> Numbers:
         """Return the features, then what `beside` adds."""
-        features = self._features(shown, unit, observer)
-        more = beside(features, shown, self.design, unit, observer, kept)
-        return np.concatenate((features, more), axis=1)
-
-    def _features(self, shown: Shown, unit: Unit, observer: Observer) -> Numbers:
-        design = self.design
+        design, rated = self.design, self.trainable.predicts_ratings
         if unit == "user":
-            return OF_USERS[observer](shown, design.knowledge, design.tested_users)
-        rated = self.trainable.predicts_ratings
-        return OF_INTERACTIONS[observer](shown, design.knowledge, design.tested, rated)
-
-    def _utility(self, answer: Answer, kept: NDArray[np.bool_]) -> Utility:
-        lists = self._usefulness(answer.lists) if len(answer.lists) else {}
-        rated = self.trainable.predicts_ratings and len(answer.scores)
-        return Utility(**lists, **(self._errors(answer.scores, kept) if rated else {}))
+            features = OF_USERS[observer](shown, design.knowledge, design.tested_users)
+        else:
+            features = OF_INTERACTIONS[observer](shown, design.knowledge, design.tested, rated)
+        more = beside(features, shown, design, unit, observer, kept)
+        return np.concatenate((features, more), axis=1)
 
     def _errors(self, scores: Scores, kept: NDArray[np.bool_]) -> dict[str, float]:
         """Return both errors of ratings whose user and item the training has; none without such.
@@ -425,7 +394,7 @@ class Training:
 
     def _usefulness(self, every: Indices) -> dict[str, float]:
         """Return how well lists show the held-out items, mean over users who have such."""
-        arguments = self._asked(every, slice(None))
+        arguments = self._pairs(every, slice(None))
         [precision], [recall] = precision_and_recall(*arguments)
         [hit_rate], [mrr] = hit_rate_and_mrr(*arguments)
         shown = np.unique(every[every >= 0])
@@ -443,12 +412,12 @@ class Training:
         owners = self.design.tested.users[self._held]
         held = [among[owners] for among in self.design.groups.values()]
         gains = [
-            ndcg(*self._asked(every, here))[0] if here.any() and len(every) else math.nan
+            ndcg(*self._pairs(every, here))[0] if here.any() and len(every) else math.nan
             for here in held
         ]
         return np.array([gains], np.float64)
 
-    def _asked(
+    def _pairs(
         self, every: Indices, here: NDArray[np.bool_] | slice
     ) -> tuple[Indices, Indices, Indices, Indices]:
         """Return the lists of who has some held-out interactions, these users, and the pairs."""

@@ -28,7 +28,8 @@ import numpy as np
 from dpaudit.auditor.gate import Needed, Ruling, Trainings
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import NEXT
-from dpaudit.audits.membership.planted import coins_needed
+from dpaudit.audits.membership.calibration import coins_needed
+from dpaudit.audits.membership.config import MOST_CALIBRATING, default_calibrating
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
 from dpaudit.config.gate import Gate, picked_by, rated
 from dpaudit.core.rounding import percent
@@ -37,21 +38,10 @@ from dpaudit.record.result import STRONGEST, AuditResult, Family, Measurement, O
 from dpaudit.record.values import Census
 
 Flags = tuple[bool, ...]
-# The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
-# which the next training is bounded by 5 %.
-_MOST, _CALIBRATING, _OF = 16, 5, 24
-# The largest multiple of the judged trainings that is tried.
-_MOST_TIMES = 64
+# The multiples of the judged trainings that are tried.
+_TIMES = (2, 4, 8, 16, 32, 64)
 # The largest multiple of the targets that is named.
 _MOST_TARGETS = 100
-
-
-def default_calibrating(trainings: int) -> int:
-    """Return how many trainings calibrate the attacks if the config does not say it.
-
-    5 of 24, at least 2 if one is left to judge, and at most 16.
-    """
-    return min(_MOST, max(trainings * _CALIBRATING // _OF, min(2, trainings - 1)))
 
 
 def trainings_for(judged: int, calibrating: int | None = None) -> int:
@@ -65,7 +55,7 @@ def trainings_for(judged: int, calibrating: int | None = None) -> int:
         return judged + calibrating
     return next(
         trainings
-        for trainings in range(judged, judged + _MOST + 1)
+        for trainings in range(judged, judged + MOST_CALIBRATING + 1)
         if trainings - default_calibrating(trainings) >= judged
     )
 
@@ -116,9 +106,8 @@ def least_certified(alpha: float, numbers: int) -> int:
         alpha: as there.
         numbers: as there.
     """
-    return next(
-        n for n in itertools.count(1) if share_wealth([True] * n, alpha) * alpha >= 2 * numbers
-    )
+    sizes = itertools.count(1)
+    return next(n for n in sizes if share_wealth([True] * n, alpha) * alpha >= 2 * numbers)
 
 
 def _surely(gate: Gate, census: Census) -> Flags:
@@ -164,31 +153,17 @@ class JudgedTrainings(Trainings):
         cls,
         picked: Sequence[tuple[Gate, Sequence[Measurement]]],
         alpha: float,
-        *,
-        beforehand: bool = True,
-        hold: bool = True,
-        judged: int = 0,
-        calibrating: int | None = None,
+        **others: Any,
     ) -> Self:
         """Return it for the gates of a run.
 
         Args:
             picked: the gates, each with what it picks.
             alpha: as above.
-            beforehand: as above.
-            hold: as above.
-            judged: as above.
-            calibrating: as above.
+            others: `beforehand`, `hold`, `judged` and `calibrating`, as above.
         """
         flags = [
-            (
-                gate,
-                [
-                    may_break(gate, measurement, measurement.census)
-                    for measurement in numbers
-                    if measurement.census
-                ],
-            )
+            (gate, [may_break(gate, one, one.census) for one in numbers if one.census])
             for gate, numbers in picked
             if gate.of in NEXT
         ]
@@ -210,18 +185,7 @@ class JudgedTrainings(Trainings):
         numbers = [sum(row) for row in every]
         distinct = {one.key: one.census for gate, some in picked if gate.of in NEXT for one in some}
         spent = sum(census.level for census in distinct.values() if census)
-        return cls(
-            length,
-            exceeding(counting),
-            of_gates,
-            numbers,
-            alpha,
-            spent,
-            beforehand,
-            hold,
-            judged,
-            calibrating,
-        )
+        return cls(length, exceeding(counting), of_gates, numbers, alpha, spent, **others)
 
     def breaking(self, gate: Gate, measurement: Measurement) -> float:
         """Return the share of trainings in which a gate's threshold may be broken."""
@@ -232,8 +196,38 @@ class JudgedTrainings(Trainings):
     def needed(
         self, gate: Gate, measurement: Measurement, limit: float | None, family: Family
     ) -> Needed | None:
-        """Return how many times the trainings decide an inconclusive gate; None if not known."""
-        return times_needed(gate, measurement, self, limit, family) if self.judged else None
+        """Return how many times the judged trainings would decide a gate; None if not known.
+
+        It is a forecast: what the judged trainings show is repeated, until it decides. Where
+        trainings show values around the threshold, or few targets are the reason, no number of
+        them decides.
+        """
+        census = measurement.census
+        if not self.judged:
+            return None
+        if measurement.metric == "epsilon":
+            return None if limit is None else _bound(gate, measurement, limit)
+        if census is None or gate.of == "this-model":
+            return None
+        if gate.of in NEXT:
+            return self._times(gate, census)
+        return _mean(gate, measurement, census, family)
+
+    def _times(self, gate: Gate, census: Census) -> Needed | None:
+        """Return how many times the trainings decide a gate about the next one."""
+        count, numbers = len(census.values), len(self.of_numbers)
+        # Gates pass together: trainings of a model that has fewer of them are the reason.
+        if self.alpha <= 0 or self.trainings < count:
+            return None
+        _, divisor, most = self.risk(gate)
+        if most <= self.few(count):
+            return Needed(draws_needed(most, self.alpha / divisor) / count, "pass")
+
+        def decides(times: int) -> Outcome | None:
+            sure = certified(gate, _repeated(census, times), self.alpha, numbers)
+            return "fail" if sure else None
+
+        return _least(decides)
 
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling:
         """Judge whether the next training keeps a gate's threshold in a number, or those at hand.
@@ -277,32 +271,32 @@ class JudgedTrainings(Trainings):
         may, seen = sum(may_break(gate, measurement, census)), sum(breaks(gate, census.values))
         perhaps = ", or may be by the reverse attack or missing answers" if may > seen else ""
         beyond = f"{'above' if gate.min is None else 'below'} {threshold(gate):g}{perhaps}"
-        said = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
+        tally = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
         if count == 1:
-            said = f"the judged training is {'' if may else 'not '}{beyond}"
+            tally = f"the judged training is {'' if may else 'not '}{beyond}"
         if self.trainings < count:
             return Ruling(
                 "inconclusive",
-                f"{shown} {said}, but gates pass together, and another model has {self.trainings}",
+                f"{shown} {tally}, but gates pass together, and another model has {self.trainings}",
                 "audit them apart",
             )
         risk, divisor, most = self.risk(gate)
         if risk <= self.alpha * (1 + 1e-9):
             return Ruling(
                 "pass",
-                f"{shown} {said}; the next one is with a probability of at most "
+                f"{shown} {tally}; the next one is with a probability of at most "
                 f"{percent(risk, 2, ROUND_CEILING)}",
             )
         if most > self.few(count):
             other = "" if may == most else f", and {most} exceed the limit of some gate"
             return Ruling(
                 "inconclusive",
-                f"{shown} {said}{other}, too many for the next one and too few to certify it",
+                f"{shown} {tally}{other}, too many for the next one and too few to certify it",
                 "use more targets, whose intervals are narrower, or a larger limit",
             )
         return Ruling(
             "inconclusive",
-            f"{shown} {said}, too few to say it of the next one: it takes "
+            f"{shown} {tally}, too few to say it of the next one: it takes "
             f"{draws_needed(most, self.alpha / divisor)} judged trainings"
             f"{f', {most} of which may exceed a limit' if most else ''}",
             "raise membership.trainings",
@@ -341,10 +335,9 @@ class JudgedTrainings(Trainings):
                 "run a config that has these gates",
             )
         falls = gate.min is not None
-        surely = breaks(gate, census.upper if falls else census.lower)
+        surely, beyond = _surely(gate, census), "below" if falls else "above"
         if any(surely):
-            word = "below" if falls else "above"
-            return Ruling("fail", f"{shown} {word} {limit:g} in {sum(surely)} of {len(surely)}")
+            return Ruling("fail", f"{shown} {beyond} {limit:g} in {sum(surely)} of {len(surely)}")
         if any(breaks(gate, census.lower if falls else census.upper)):
             times = _targets(census, limit)
             remedy = f"use {f'about {times} times the' if times else 'more'} targets"
@@ -355,7 +348,7 @@ class JudgedTrainings(Trainings):
                 f"{shown} but the reverse attack may have {mirror - low:.4g}, above {limit:g}",
                 "correct the direction of the scores",
             )
-        return Ruling("pass", f"{shown} not {'below' if falls else 'above'} {limit:g}")
+        return Ruling("pass", f"{shown} not {beyond} {limit:g}")
 
 
 def _targets(census: Census, limit: float) -> int | None:
@@ -414,9 +407,8 @@ def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTraini
             if gate.of == "this-model" and measurement.census:
                 # Trainings that end early have used up the share of all that were planned.
                 whole = result.family.alpha * _intervals(measurement, result)
-                deciding[(*measurement.key, gate.of)] = (
-                    whole if stated else measurement.census.level
-                )
+                level = whole if stated else measurement.census.level
+                deciding[(*measurement.key, gate.of)] = level
             elif gate.of == "average" or not measurement.census:
                 # Trainings that end early keep what is planned for means, and have none.
                 joint = not entry(measurement.metric).derived and (
@@ -427,14 +419,13 @@ def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTraini
     left = 1 - result.family.confidence - sum(deciding.values())
     # Rounding of shares that add up to the whole.
     table = result.config.get("membership", {})
+    counts = (len(one.census.values) for one in result.measurements if one.census)
     return JudgedTrainings.of(
         judged,
         max(left, 0.0),
         beforehand=stated,
         hold=left > -1e-9,
-        judged=max(
-            (len(one.census.values) for one in result.measurements if one.census), default=0
-        ),
+        judged=max(counts, default=0),
         calibrating=table.get("calibrating") if isinstance(table, dict) else None,
     )
 
@@ -443,58 +434,9 @@ def _intervals(measurement: Measurement, result: AuditResult) -> int:
     """Return how many joint intervals a number rests on: a leak on those of all its advantages."""
     if measurement.metric != "leak":
         return 1
-    return sum(
-        other.metric == "attack.advantage"
-        and other.attack == STRONGEST
-        and (other.model, other.epsilon) == (measurement.model, measurement.epsilon)
-        for other in result.measurements
-    )
-
-
-def times_needed(
-    gate: Gate,
-    measurement: Measurement,
-    trainings: JudgedTrainings,
-    limit: float | None,
-    family: Family,
-) -> Needed | None:
-    """Return how many times the judged trainings would decide a gate; None if that is not known.
-
-    It is a forecast: what the judged trainings show is repeated, until it decides. Where trainings
-    show values around the threshold, or few targets are the reason, no number of them decides.
-
-    Args:
-        gate: a gate that is inconclusive.
-        measurement: what it judges.
-        trainings: what the judged trainings say.
-        limit: the threshold; None if nothing is claimed.
-        family: the family of the run's intervals.
-    """
-    census = measurement.census
-    if measurement.metric == "epsilon":
-        return None if limit is None else _bound(gate, measurement, limit)
-    if census is None or gate.of == "this-model":
-        return None
-    if gate.of in NEXT:
-        return _next(gate, census, trainings)
-    return _mean(gate, measurement, census, family)
-
-
-def _next(gate: Gate, census: Census, trainings: JudgedTrainings) -> Needed | None:
-    count = len(census.values)
-    # Gates pass together: trainings of a model that has fewer of them are the reason.
-    if trainings.alpha <= 0 or trainings.trainings < count:
-        return None
-    _, divisor, most = trainings.risk(gate)
-    if most <= trainings.few(count):
-        return Needed(draws_needed(most, trainings.alpha / divisor) / count, "pass")
-    numbers = len(trainings.of_numbers)
-
-    def decides(times: int) -> Outcome | None:
-        sure = certified(gate, _repeated(census, times), trainings.alpha, numbers)
-        return "fail" if sure else None
-
-    return _least(decides)
+    of_model = "attack.advantage", STRONGEST, measurement.model, measurement.epsilon
+    every = [(m.metric, m.attack, m.model, m.epsilon) for m in result.measurements]
+    return every.count(of_model)
 
 
 def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> Needed | None:
@@ -504,10 +446,8 @@ def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) 
     least = -1.0 if measurement.metric in ("attack.advantage", "leak") else 0.0
 
     def decides(times: int) -> Outcome | None:
-        low, high = (
-            getattr(joint_mean(np.array(rows * times), family, least), side)
-            for rows, side in ((census.values, "lower"), (census.worst, "upper"))
-        )
+        low = joint_mean(np.array(census.values * times), family, least).lower
+        high = joint_mean(np.array(census.worst * times), family, least).upper
         reverse = -math.inf if metric.mirror is None else metric.mirror - low
         broken, kept = low > limit, max(high, reverse) <= limit
         if gate.min is not None:
@@ -522,25 +462,17 @@ def _bound(gate: Gate, measurement: Measurement, limit: float) -> Needed | None:
     control = next(iter(measurement.controls), None)
     if control is None or control.noise is None or not gate.detectable:
         return None
-    coins = coins_needed(
-        limit, gate.detectable, control.noise, control.delta, measurement.estimate.alpha
-    )
+    alpha = measurement.estimate.alpha
+    coins = coins_needed(limit, gate.detectable, control.noise, control.delta, alpha)
     return None if coins is None else Needed(max(1.0, coins / measurement.estimate.n), "pass")
 
 
 def _repeated(census: Census, times: int) -> Census:
-    return census.model_copy(
-        update={
-            name: getattr(census, name) * times for name in ("values", "lower", "upper", "most")
-        }
-    )
+    names = ("values", "lower", "upper", "most")
+    return census.model_copy(update={name: getattr(census, name) * times for name in names})
 
 
 def _least(decides: Callable[[int], Outcome | None]) -> Needed | None:
-    """Return the least multiple that decides, of powers of two; None without any."""
-    times = 2
-    while times <= _MOST_TIMES:
-        if outcome := decides(times):
-            return Needed(times, outcome)
-        times *= 2
-    return None
+    """Return the least of the multiples that decides; None without any."""
+    tried = ((times, decides(times)) for times in _TIMES)
+    return next((Needed(times, outcome) for times, outcome in tried if outcome), None)

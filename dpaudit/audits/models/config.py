@@ -128,19 +128,14 @@ class OwnRecommender(Deletions):
         params = values.get("params")
         model = params.get("model") if isinstance(params, dict) else None
         command = values.get("command")
-        program = command.split()[0] if isinstance(command, str) and command.split() else None
-        words = (
-            values.get("library"),
-            model,
-            values.get("target"),
-            program,
-            values.get("returned"),
-        )
+        program = command.split()[:1] if isinstance(command, str) else []
+        library, target, returned = map(values.get, ("library", "target", "returned"))
+        words = (library, model, target, *program, returned)
         label = " ".join(str(word) for word in words if word)
         return {"label": label + named(values), **values}
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def _consistent(self) -> Self:
         kinds = ("library", "target", "command", "returned")
         given = [name for name in kinds if getattr(self, name)]
         if len(given) != 1:
@@ -154,6 +149,7 @@ class OwnRecommender(Deletions):
                 f"save = {self.save!r} keeps the models of a target or a command: remove it, or "
                 "name one of these"
             )
+        check_distinct(self, "observers")
         return self
 
     @property
@@ -164,10 +160,8 @@ class OwnRecommender(Deletions):
     @property
     def runs_code(self) -> str | None:
         """The key that names code to run, with its value; None for a library."""
-        for name in ("target", "command"):
-            if getattr(self, name):
-                return f"recommender.{name} = {getattr(self, name)!r}"
-        return None
+        given = ((name, getattr(self, name)) for name in ("target", "command"))
+        return next((f"recommender.{name} = {code!r}" for name, code in given if code), None)
 
     @property
     def epsilon(self) -> list[float]:
@@ -207,18 +201,17 @@ class OwnRecommender(Deletions):
         trainable: Trainable
         if self.library is not None:
             trainable = registry.create("recommenders", self.library, place, self.params)
-        elif self.target is not None:
-            params = {**self.params, "target": self.target}
-            trainable = registry.create_instance(
-                PythonClass, place, params, "a Python class", ("target",)
-            )
-        elif self.command is not None:
-            params = {"cwd": self._folder, **self.params, "command": self.command}
-            trainable = registry.create_instance(Command, place, params, "a command", ("command",))
         else:
-            params = {"cwd": self._folder, **self.params, "returned": self.returned}
-            what = "trainings done elsewhere"
-            trainable = registry.create_instance(Returned, place, params, what, ("returned",))
+            kind: type[Trainable]
+            folder = {"cwd": self._folder}
+            if self.target is not None:
+                kind, key, what, folder = PythonClass, "target", "a Python class", {}
+            elif self.command is not None:
+                kind, key, what = Command, "command", "a command"
+            else:
+                kind, key, what = Returned, "returned", "trainings done elsewhere"
+            params = {**folder, **self.params, key: getattr(self, key)}
+            trainable = registry.create_instance(kind, place, params, what, (key,))
         return Sharded(trainable, self.shards) if self.shards else trainable
 
     def check_shows(self, place: str, observers: Iterable[Observer]) -> None:
@@ -231,10 +224,10 @@ class OwnRecommender(Deletions):
         for observer in observers:
             what = SHOWN[observer]
             if what in omitted:
-                said = f"publishes no {what}: remove"
+                reason = f"publishes no {what}: remove"
                 if self.command is not None or self.returned is not None:
-                    said = f"does not show {what}: add {what!r} to its params.shows, or remove"
-                raise ConfigError(f"{place}: {self.label} {said} the observer {observer!r}")
+                    reason = f"does not show {what}: add {what!r} to its params.shows, or remove"
+                raise ConfigError(f"{place}: {self.label} {reason} the observer {observer!r}")
 
     @property
     def served(self) -> list[Observer]:
@@ -247,11 +240,6 @@ class OwnRecommender(Deletions):
         given = self.params.get("shows")
         shown = given if isinstance(given, list) else ["scores", "lists"]
         return [observer for observer in OBSERVERS if SHOWN[observer] in shown] or ["scores"]
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        check_distinct(self, "observers")
-        return self
 
 
 class RecommendersConfig(DataConfig):
@@ -339,9 +327,5 @@ class RecommendersConfig(DataConfig):
         """The modules of its recommenders and defenses."""
         libraries = [recommender.library for recommender in self.recommender if recommender.library]
         named = {registry.load("recommenders", library).__module__ for library in libraries}
-        targets = {
-            recommender.target.partition(":")[0]
-            for recommender in self.recommender
-            if recommender.target
-        }
+        targets = {table.target.partition(":")[0] for table in self.recommender if table.target}
         return super().plugins | named | targets

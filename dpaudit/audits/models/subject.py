@@ -83,9 +83,8 @@ class DefenseRecommender(Trainable):
         prepared = self.defense.prepare(ratings, self._public)
         trained = self.defense.train(prepared, _streams([seed]))
         model = _Model(interactions.matrix, trained)
-        return Answer(
-            model.scores(query.users, query.items), model.recommend(query.listed, query.k), None
-        )
+        scores = model.scores(query.users, query.items)
+        return Answer(scores, model.recommend(query.listed, query.k), None)
 
     @property
     def together(self) -> int:
@@ -197,13 +196,10 @@ class MemberModel:
             named = isinstance(self.table, OwnRecommender) and self.table.runs_code
             words = ("own code", str(named or type(trainable).__name__), "the user's own")
             params = {} if isinstance(self.table, Model) else self.table.params
-        name, title, source = words
         return ModelRecord(
+            **dict(zip(("defense", "title", "source"), words, strict=True)),
             label=self.label,
-            defense=name,
-            title=title,
             variant="own",
-            source=source,
             params={**params, **further},
             top_k=self.k,
             saved=self.saved,
@@ -211,19 +207,19 @@ class MemberModel:
 
     def points(self) -> list[PointRecord]:
         """Record the model at each ε."""
-        return [self._point(point) for point in self.defenses]
-
-    def _point(self, point: MemberPoint) -> PointRecord:
-        if isinstance(point.trainable, DefenseRecommender):
-            return point_record(self.label, point.trainable.defense, self.scale)
-        return PointRecord(
-            model=self.label,
-            epsilon=point.epsilon,
-            sensitivity=None,
-            noise_scale=None,
-            claim=point.claim and ClaimRecord(**asdict(point.claim)),
-            **point.traits,
-        )
+        return [
+            point_record(self.label, point.trainable.defense, self.scale)
+            if isinstance(point.trainable, DefenseRecommender)
+            else PointRecord(
+                model=self.label,
+                epsilon=point.epsilon,
+                sensitivity=None,
+                noise_scale=None,
+                claim=point.claim and ClaimRecord(**asdict(point.claim)),
+                **point.traits,
+            )
+            for point in self.defenses
+        ]
 
 
 def points_of(
@@ -242,11 +238,6 @@ def points_of(
         return [MemberPoint(model.epsilon[0], recommender, claim, model.state, (model,))]
     defenses: list[TrainedDefense[Any]] = model.defenses("model")
     return [
-        MemberPoint(
-            defense.epsilon,
-            DefenseRecommender(defense, ratings),
-            defense.claim(),
-            f"{model.defense}: {defense!r}",
-        )
-        for defense in defenses
+        MemberPoint(d.epsilon, DefenseRecommender(d, ratings), d.claim(), f"{model.defense}: {d!r}")
+        for d in defenses
     ]

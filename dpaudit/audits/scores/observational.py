@@ -14,6 +14,10 @@ features alone is at chance there.
 - **Refused** is what pairs cannot carry: too few of them, or near ones in which a learner of
   another kind still tells the member by the features, with larger odds than Γ.
 
+**Features.** Rows with equal features are alike whatever a feature means. Rows with nearly equal
+ones are alike only by a model of what it means, and a code of a category or a time of day is no
+quantity. So whole numbers of few values are asked about, and are not taken for quantities.
+
 **Γ for rates.** Let the odds of being a member differ by a factor of at most Γ between rows of one
 stratum, those that are paired with each other. Weighted to the members' law of what the features
 leave out, a share a of the others of a stratum becomes one with odds between 1/Γ and Γ times those
@@ -33,23 +37,37 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.audits.membership import planted
-from dpaudit.audits.scores.features import Features, Mask, Numbers, Rows
+from dpaudit.audits.membership.calibration import noise_laws, planted, planted_control
 from dpaudit.bounds.frequentist.pairs import paired_epsilon
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
 from dpaudit.bounds.frequentist.roc_limits import least_absent
+from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate, Kind
+from dpaudit.core.messages import show
 from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator
 from dpaudit.record.values import Control, Noise
 
+Numbers = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+# What a feature is: a quantity; a code; seconds since 1970, of which the hour, the weekday and the
+# trend may matter; or what says which rows are members only together, such as the user.
+FeatureKind = Literal["number", "category", "time", "group"]
+KINDS: tuple[FeatureKind, ...] = get_args(FeatureKind)
+# Whole numbers of up to so many values may be codes; of two values they are.
+_MOST_CODES = 50
+_HOUR, _DAY = 3600, 86400
+
 Basis = Callable[[Numbers], Numbers]
 # The member and the other of each pair, `(k, 2)`.
-Pairs = NDArray[np.int64]
+RowPairs = NDArray[np.int64]
 
 # The quantiles of a feature at which its cubic splines are joined; beyond they are linear.
 _KNOTS = (0.02, 0.35, 0.65, 0.98)
@@ -70,6 +88,75 @@ LEAST_PAIRS = 100
 _WIDTH = 0.1
 # A leak is planted to see whether one of this size would be found.
 PLANTED = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Features of rows.
+
+    Attributes:
+        values: finite numbers `(n, F)`.
+        kinds: what each column is, where it is said.
+    """
+
+    values: Numbers
+    kinds: Mapping[int, FeatureKind]
+
+    def __post_init__(self) -> None:
+        """Refuse kinds of columns that are not there, and kinds that are none."""
+        width = self.values.shape[1]
+        for column, kind in self.kinds.items():
+            if column not in range(width) or kind not in KINDS:
+                raise InputError(
+                    f"kinds holds {show(column)}: {show(kind)}, and features have the columns 0 to "
+                    f"{width - 1}: name a column, and one of {', '.join(KINDS)}"
+                )
+        if all(self.kinds.get(column) == "group" for column in range(width)):
+            raise InputError("all features are groups: give one that tells members from others")
+
+    def of(self, rows: Rows) -> Self:
+        """Return the features of some rows."""
+        return type(self)(self.values[rows], self.kinds)
+
+    def alone(self) -> Rows:
+        """Return the first row of each group, in their order; all rows without groups."""
+        groups = [k for k, kind in self.kinds.items() if kind == "group"]
+        if not groups:
+            return np.arange(len(self.values))
+        return np.sort(np.unique(self.values[:, groups], axis=0, return_index=True)[1])
+
+    def equal(self) -> Rows:
+        """Return a number for each row, the same for rows with equal features `(n,)`."""
+        kept = [k for k in range(self.values.shape[1]) if self.kinds.get(k) != "group"]
+        # -0.0 is 0.0.
+        numbers: Rows = np.unique(self.values[:, kept] + 0.0, axis=0, return_inverse=True)[1]
+        return numbers.reshape(-1)
+
+    def unsaid(self) -> str | None:
+        """Return a question about the first column that may hold quantities or codes."""
+        for column, values in enumerate(self.values.T):
+            distinct = np.unique(values)
+            codes = 2 < len(distinct) <= _MOST_CODES and (distinct == np.floor(distinct)).all()
+            if column not in self.kinds and codes:
+                return (
+                    f"column {column} (counted from 0) of the features holds {len(distinct)} whole "
+                    "numbers: name its kind, number or category"
+                )
+        return None
+
+    def columns(self) -> tuple[Numbers, Mask]:
+        """Return the columns that a learner reads `(n, C)`, and which of them are codes `(C,)`."""
+        columns, codes = zip(*self._columns(), strict=True)
+        return np.column_stack(columns), np.array(codes)
+
+    def _columns(self) -> Iterator[tuple[Numbers, bool]]:
+        for column, values in enumerate(self.values.T):
+            kind = self.kinds.get(column)
+            if kind == "time":
+                yield values // _HOUR % 24, True
+                yield values // _DAY % 7, True
+            if kind != "group":
+                yield values, kind == "category"
 
 
 def log_odds(columns: Numbers, codes: Mask, member: Mask, asked: Numbers, seed: int) -> Numbers:
@@ -93,8 +180,7 @@ def log_odds(columns: Numbers, codes: Mask, member: Mask, asked: Numbers, seed: 
     of_forest = forest.fit(columns, member).predict_proba(asked)
     fit = LogisticRegression(C=_WIDE, fit_intercept=False, max_iter=1000)
     fit.fit(np.column_stack((basis(columns), _logit(others))), member)
-    odds: Numbers = np.column_stack((basis(asked), _logit(of_forest))) @ fit.coef_[0]
-    return odds
+    return np.column_stack((basis(asked), _logit(of_forest))) @ fit.coef_[0]
 
 
 def rivals(columns: Numbers, member: Mask, asked: Numbers, seed: int) -> Iterator[Numbers]:
@@ -121,8 +207,7 @@ def _logit(chances: Numbers) -> Numbers:
     """Return the log-odds of the second of two classes, within those of sureness."""
     from scipy.special import logit
 
-    odds: Numbers = logit(np.clip(chances[:, 1], _SURE, 1 - _SURE))
-    return odds
+    return logit(np.clip(chances[:, 1], _SURE, 1 - _SURE))
 
 
 def basis_of(columns: Numbers, codes: Mask) -> Basis:
@@ -249,7 +334,7 @@ class Observed:
 
     def _compared(
         self,
-        pairs: Pairs,
+        pairs: RowPairs,
         gamma: float,
         rates: Sequence[float],
         at_most: float | None,
@@ -259,9 +344,8 @@ class Observed:
         kind: Kind = "frequentist" if equal else "assumes-law"
 
         def bound(scores: Numbers) -> Estimate:
-            return paired_epsilon(*scores[pairs.T], gamma=gamma, alpha=self.alpha).changed(
-                kind=kind
-            )
+            epsilon = paired_epsilon(*scores[pairs.T], gamma=gamma, alpha=self.alpha)
+            return epsilon.changed(kind=kind)
 
         return Corrected(
             len(pairs),
@@ -274,22 +358,21 @@ class Observed:
             planted=None if at_most is None else self._planted(bound, at_most),
         )
 
-    def _explains(self, pairs: Pairs) -> float:
+    def _explains(self, pairs: RowPairs) -> float:
         """Return the least Γ at which these pairs say nothing: e^(2 ε) for the bound at Γ = 1."""
         return math.exp(2 * paired_epsilon(*self.scores[pairs.T], alpha=self.alpha).lower)
 
-    def _area(self, pairs: Pairs, gamma: float) -> Estimate:
+    def _area(self, pairs: RowPairs, gamma: float) -> Estimate:
         rows = pairs.reshape(-1)
-        area = clustered_auc(
-            self.scores[rows], self.member[rows], np.arange(len(rows)), alpha=self.alpha
-        )
+        scores, member = self.scores[rows], self.member[rows]
+        area = clustered_auc(scores, member, np.arange(len(rows)), alpha=self.alpha)
         return area.changed(
             lower=_with_odds(area.lower, 1 / gamma),
             upper=_with_odds(area.upper, gamma),
             method=f"auc of rows in pairs, odds {gamma:g}",
         )
 
-    def _rate(self, pairs: Pairs, rate: float, gamma: float) -> Estimate | None:
+    def _rate(self, pairs: RowPairs, rate: float, gamma: float) -> Estimate | None:
         least, most = (_with_odds(rate, odds) for odds in (1 / gamma, gamma))
         if len(pairs) < 2 * least_absent(least):
             return None
@@ -308,11 +391,11 @@ class Observed:
 
         def of_mutant(noise: Noise, run: int) -> float:
             rng = generator((self.seed, run), f"membership planted {noise}")
-            return bound(planted.shown(noise, epsilon, 0.0, self.member, rng)).lower
+            return bound(planted(noise, epsilon, 0.0, self.member, rng)).lower
 
-        return planted.control(of_mutant, planted.laws(0.0), epsilon, 0.0, at_most, at_most)
+        return planted_control(of_mutant, noise_laws(0.0), epsilon, 0.0, at_most, at_most)
 
-    def _near(self) -> Pairs | str:
+    def _near(self) -> RowPairs | str:
         """Return pairs of rows with nearly equal propensities, or why there are none."""
         if question := self.features.unsaid():
             return question
@@ -341,7 +424,7 @@ class Observed:
             )
         return self._told(pairs, blind, first[pairs[:, 0]]) or pairs
 
-    def _told(self, pairs: Pairs, blind: Numbers, first: Mask) -> str | None:
+    def _told(self, pairs: RowPairs, blind: Numbers, first: Mask) -> str | None:
         """Say if a rival tells the members in near pairs by the features, with odds above Γ.
 
         Args:
@@ -350,23 +433,23 @@ class Observed:
             first: which pairs are in the first half.
         """
         gamma, level = self.gamma or 1.0, self.alpha / (2 * RIVALS)
-        found = max(
+        largest = max(
             paired_epsilon(*told[of.T], gamma=gamma, alpha=level).lower
             for of in (pairs[first], pairs[~first])
             for told in blind
             if len(of)
         )
-        if found == 0:
+        if largest == 0:
             return None
         return (
             f"{len(pairs)} have nearly equal propensities, and in these a learner of another kind "
             f"tells the member by the features alone, with odds of "
-            f"{at_least(gamma * math.exp(2 * found), 2)} or more: name the kind of each feature, "
+            f"{at_least(gamma * math.exp(2 * largest), 2)} or more: name the kind of each feature, "
             "give features that are equal in more rows, or a larger gamma"
         )
 
 
-def paired(strata: Rows, member: Mask) -> Pairs:
+def paired(strata: Rows, member: Mask) -> RowPairs:
     """Pair members with others of the same stratum, each in the order of the rows `(k, 2)`.
 
     In random order that is a random pairing.

@@ -10,16 +10,22 @@ blind baseline), and `observational` compares members with others that are alike
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.audits.membership.rates import best_threshold
-from dpaudit.audits.scores.features import FeatureKind, Features, Mask, Numbers
-from dpaudit.audits.scores.observational import Corrected, Observed
+from dpaudit.audits.membership.calibration import best_threshold
+from dpaudit.audits.scores.observational import (
+    Corrected,
+    FeatureKind,
+    Features,
+    Mask,
+    Numbers,
+    Observed,
+)
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.pairs import check_gamma
 from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_of
@@ -66,9 +72,7 @@ class Limits:
         Args:
             corrected: the numbers; if they are refused, every outcome is inconclusive.
         """
-        return list(self._judged(corrected))
-
-    def _judged(self, corrected: Corrected) -> Iterator[GateRecord]:
+        records = []
         for name in self.named:
             limit = float(getattr(self, name))
             for label, estimate in _numbers(name, corrected):
@@ -78,12 +82,10 @@ class Limits:
                     outcome, reason = _of_epsilon(estimate, limit, corrected)
                 elif estimate is not None:
                     outcome, reason = _of_rate(estimate, limit, mirror=name == "auc")
-                yield GateRecord(
-                    id=f"one-model/{name}/{label}",
-                    rule=f"{label} <= {limit:g}, {corrected.condition}",
-                    outcome=outcome,
-                    reason=reason,
-                )
+                rule = f"{label} <= {limit:g}, {corrected.condition}"
+                place = f"one-model/{name}/{label}"
+                records.append(GateRecord(id=place, rule=rule, outcome=outcome, reason=reason))
+        return records
 
 
 def _numbers(name: str, corrected: Corrected) -> list[tuple[str, Estimate | None]]:
@@ -218,8 +220,16 @@ def audit_scores(
     scores, real = scores[order], real[order]
     observed = None
     if table is not None:
-        each = alpha / max(1, judged)
-        observed = _alone(Observed(scores, real, table, seed, each, gamma))
+        level = alpha / max(1, judged)
+        # One row of each group, the first in the random order.
+        kept = table.alone()
+        members, others = int(real[kept].sum()), int((~real[kept]).sum())
+        if min(members, others) < 4:
+            raise InputError(
+                f"features have {members} groups of members and {others} of non-members: give at "
+                "least 4 of each"
+            )
+        observed = Observed(scores[kept], real[kept], table.of(kept), seed, level, gamma)
     given = int((~real).sum())
     # Twice as many as show the rate at all: with fewer, the largest score alone decides.
     needed = {rate: 2 * least_absent(rate) for rate in rates}
@@ -229,7 +239,7 @@ def audit_scores(
             rate: rate_of(scores, real, rate, alpha, seed) if given >= least else None
             for rate, least in needed.items()
         },
-        advantage=_advantage(scores, real, _alternating(real), alpha),
+        advantage=_advantage(scores, real, _ranks(real) % 2 == 0, alpha),
         lacking={
             rate: f"needs {least} non-members, {given} were given"
             for rate, least in needed.items()
@@ -237,27 +247,6 @@ def audit_scores(
         },
         exchangeable=None if observed is None else _classified(observed, alpha),
         corrected=None if observed is None else observed.corrected(rates, at_most),
-    )
-
-
-def _alone(observed: Observed) -> Observed:
-    """Keep one row of each group, the first in the random order.
-
-    Raises:
-        InputError: these are fewer than 4 members or non-members.
-    """
-    kept = observed.features.alone()
-    member = observed.member[kept]
-    if min(member.sum(), (~member).sum()) < 4:
-        raise InputError(
-            f"features have {member.sum()} groups of members and {(~member).sum()} of non-members: "
-            "give at least 4 of each"
-        )
-    return replace(
-        observed,
-        scores=observed.scores[kept],
-        member=member,
-        features=observed.features.of(kept),
     )
 
 
@@ -281,12 +270,6 @@ def _joined(present: ArrayLike, absent: ArrayLike) -> tuple[Numbers, Mask]:
     return np.concatenate(groups), np.arange(sum(map(len, groups))) < len(groups[0])
 
 
-def _alternating(real: Mask) -> Mask:
-    """Return every second member and every second non-member, as a mask."""
-    mask: Mask = _ranks(real) % 2 == 0
-    return mask
-
-
 def _ranks(real: Mask) -> NDArray[np.int64]:
     """Number the members, and the non-members, in their order `(n,)`."""
     number = np.empty(len(real), np.int64)
@@ -296,7 +279,10 @@ def _ranks(real: Mask) -> NDArray[np.int64]:
 
 
 def _advantage(scores: Numbers, real: Mask, choosing: Mask, alpha: float) -> Estimate:
-    """Return the difference of two rates, each with a Clopper-Pearson interval."""
+    """Return the difference of two rates, each with a Clopper-Pearson interval.
+
+    Every second member and every second non-member, `choosing`, set the threshold.
+    """
     from scipy.stats import binomtest
 
     threshold = best_threshold(scores[choosing], real[choosing])

@@ -92,20 +92,27 @@ class TrainedConfig(ModelsConfig):
         trained = next((model for model in self.model if model.trains), None)
         if trained is None:
             raise ValueError(self.untrained)
-        for model in self.model:
-            if not model.trains:
-                raise ValueError(
-                    f"model {trained.label!r} is trained and model {model.label!r} is not: audit "
-                    "them in two configs"
-                )
+        if other := next((model for model in self.model if not model.trains), None):
+            raise ValueError(
+                f"model {trained.label!r} is trained and model {other.label!r} is not: audit "
+                "them in two configs"
+            )
         _check_lists(self.model, self.attack)
         _check_factors(self.model, self.attack)
         for attack in self.attack:
             self._check_role(attack, trained)
         for game in self.game:
             _check_game(game)
-        _check_against(self.training.against, [model.label for model in self.model])
-        _check_files(self.training.files, self.data.least_raters)
+        against, labels = self.training.against, [model.label for model in self.model]
+        if against is not None and against not in labels:
+            raise ValueError(
+                f"train.against = {against!r} is not a label{registry.suggestion(against, labels)}"
+            )
+        if self.training.files and self.data.least_raters > 1:
+            raise ValueError(
+                "train.files contain ratings of items that data.least_raters = "
+                f"{self.data.least_raters} leaves out: remove one of them"
+            )
         return self
 
     def _check_role(self, attack: Attack, trained: Model) -> None:
@@ -160,57 +167,31 @@ class TrainedConfig(ModelsConfig):
         return [attack for attack in self.attack if reads(attack.name)]
 
 
-def _check_against(against: str | None, labels: Sequence[str]) -> None:
-    """Refuse a comparison with a model that does not exist.
-
-    Raises:
-        ValueError: names the label and the remedy.
-    """
-    if against is not None and against not in labels:
-        raise ValueError(
-            f"train.against = {against!r} is not a label{registry.suggestion(against, labels)}"
-        )
-
-
-def _check_files(files: Sequence[str], least_raters: int) -> None:
-    """Refuse published test files beside a filter of items, which does not apply to them.
-
-    Raises:
-        ValueError: names the remedy.
-    """
-    if files and least_raters > 1:
-        raise ValueError(
-            f"train.files contain ratings of items that data.least_raters = {least_raters} leaves "
-            "out: remove one of them"
-        )
-
-
 def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
     """Refuse to mix models that rank with others, and attacks that do not read their releases.
 
     Raises:
         ValueError: names the table and the remedy.
     """
-    ranking = [model for model in models if model.ranks]
-    predicting = [model for model in models if not model.ranks]
+    ranking = next((model for model in models if model.ranks), None)
+    predicting = next((model for model in models if not model.ranks), None)
     if ranking and predicting:
         raise ValueError(
-            f"model {ranking[0].label!r} ranks and model {predicting[0].label!r} predicts ratings: "
+            f"model {ranking.label!r} ranks and model {predicting.label!r} predicts ratings: "
             "audit them in two configs"
         )
     known = registry.names("attacks")
     for attack in attacks:
-        if attack.name not in known:
-            continue
-        if ranking and not has_role(attack.name, roles.ListReconstruction):
+        lists = has_role(attack.name, roles.ListReconstruction)
+        if ranking and attack.name in known and not lists:
             raise ValueError(
-                f"[[attack]] {attack.label!r} recovers ratings, and model {ranking[0].label!r} "
+                f"[[attack]] {attack.label!r} recovers ratings, and model {ranking.label!r} "
                 f"ranks: use {named_attacks(roles.ListReconstruction)}"
             )
-        if predicting and has_role(attack.name, roles.ListReconstruction):
+        if predicting and lists:
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers what models rank high, and model "
-                f"{predicting[0].label!r} predicts ratings: use "
+                f"{predicting.label!r} predicts ratings: use "
                 f"{named_attacks(roles.RatingReconstruction)}"
             )
 

@@ -94,74 +94,61 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
     ) -> Iterator[RecordPart]:
         """Run the game of two neighbouring data sets, certified by the label test."""
         adjacency, observe, pair, target = PairSearch(self.ratings).of(model.label, game, defense)
-        executor = partial(self._executor, stage, model, game)
         attack, seed, family = game.create("game"), self.context.seed, self.context.family
         submits = sees_steps(defense, observe) and "recommender" in defense.observers()
+        # What the law of the steps' noise says; None if a training diverges.
         laws: list[StepsLaw | None] = []
 
         def score(mechanism: Any, seed: int) -> GameScores:
             running = trained_game(mechanism, pair, attack, observe, target)
-            scores = running.run(trials=game.trials, seed=seed, executor=executor(mechanism))
+            executor = self._executor(stage, model, game, mechanism)
+            scores = running.run(trials=game.trials, seed=seed, executor=executor)
             if mechanism is not defense or not submits:
                 return scores
-            laws.append(self._law(running, defense, executor(defense)))
+            self.context.progress.expect(2 * TRAININGS)
+            delta = delta_of(defense.claim())
+            law = partial(
+                steps_law, running, delta=delta, seed=self.context.seed, executor=executor
+            )
+            laws.append(attempted(law, None))
             return replace(scores, truth=laws[0] and laws[0].epsilon)
 
-        played = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
-        certificate = self.certificate(played)
+        run = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
+        certificate = self.certificate(run)
         scores = certificate.outcomes
         observer = observe if submits else None
-        yield from self.measurements(played, certificate, observer=observer)
+        yield from self.measurements(run, certificate, observer=observer)
         divergences = {}
         if submits:
             divergences = score_divergences(scores, seed=seed, alpha=1 - family.confidence)
         if gated(self.context.config, "game.kl"):
+            mu = defense.steps_mu(defense.prepare(pair.after, pair.public))
             divergences["one threshold"] = joint_divergence(
-                scores,
-                laws[0] if laws else None,
-                defense.steps_mu(defense.prepare(pair.after, pair.public)),
-                alpha=family.alpha,
-                confidence=family.confidence,
+                scores, next(iter(laws), None), mu, alpha=family.alpha, confidence=family.confidence
             )
         for name, estimate in divergences.items():
-            yield played.key("game.kl").measured(estimate, estimator=name)
+            yield run.key("game.kl").measured(estimate, estimator=name)
         words = pair.details if game.details else pair.summary
         summary = f"{words} ({adjacency}, observer {observe})"
         yield records.PairRecord(model=model.label, pair=game.label, summary=summary)
-
-    def _law(
-        self, running: DistinguishingGame[Any], defense: Any, executor: Executor
-    ) -> StepsLaw | None:
-        """Return what the law of the steps' noise says; None if a training diverges."""
-        self.context.progress.expect(2 * TRAININGS)
-        law = partial(
-            steps_law,
-            running,
-            delta=delta_of(defense.claim()),
-            seed=self.context.seed,
-            executor=executor,
-        )
-        return attempted(law, None)
 
     def _many(
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
     ) -> Iterator[RecordPart]:
         """Run the game of many ratings, each decided by a coin that is guessed."""
-        rows, attack = rare_ratings(self.ratings, game.candidates), game.create("game")
+        ratings, attack = self.ratings, game.create("game")
+        rows = rare_ratings(ratings, game.candidates)
+
+        play = partial(
+            run_coins_game, ratings=ratings, rows=rows, attack=attack, trainings=game.trials
+        )
 
         def score(mechanism: Any, seed: int) -> CoinScores:
-            return run_coins_game(
-                mechanism,
-                self.ratings,
-                rows,
-                attack,
-                trainings=game.trials,
-                seed=seed,
-                executor=self._executor(stage, model, game, mechanism),
-            )
+            executor = self._executor(stage, model, game, mechanism)
+            return play(mechanism, seed=seed, executor=executor)
 
-        played = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
-        yield from self.measurements(played, self.certificate(played))
+        run = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
+        yield from self.measurements(run, self.certificate(run))
         summary = (
             f"in each of {game.trials} trainings {len(rows)} ratings, one of each of as many users "
             "on the items with the fewest raters, are at either end of the scale by coins of their "
@@ -252,15 +239,10 @@ def _canary_scores(
 
     def scores() -> Iterator[float]:
         for c in range(count):
-            own_columns = slice(c, None, count)
-            canary = StepsPair(
-                absent=pair.absent[:, own_columns],
-                present=pair.present[:, own_columns],
-                scale=pair.scale[..., own_columns],
-                gaussian=pair.gaussian,
-                bound=pair.bound,
-            )
-            yield float(attack.score(NoisedSteps(release.shown[:, own_columns]), canary)[0])
+            places = slice(c, None, count)
+            absent, present = pair.absent[:, places], pair.present[:, places]
+            canary = replace(pair, absent=absent, present=present, scale=pair.scale[..., places])
+            yield float(attack.score(NoisedSteps(release.shown[:, places]), canary)[0])
 
     return np.clip(np.fromiter(scores(), np.float64, count), -CERTAIN, CERTAIN)
 

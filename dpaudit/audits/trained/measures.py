@@ -13,22 +13,22 @@ from pydantic import ConfigDict, TypeAdapter
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, metric_of, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.recovery import Recovered, Recovery, recovery_key, recovery_keys
-from dpaudit.audits.trained.scores import (
+from dpaudit.audits.trained.recovery import Recovery, recovery_keys
+from dpaudit.audits.trained.subject import (
     KINDS,
     Numbers,
     ProbedTraining,
+    TrainedModel,
+    TrainedModels,
     mean_measured,
     over_folds,
     over_trials,
     run_all,
     scores_of,
 )
-from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.claim import Assumption
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
-from dpaudit.record import bases
 from dpaudit.record import result as records
 from dpaudit.record.result import Measurement
 
@@ -36,6 +36,11 @@ from dpaudit.record.result import Measurement
 Point = tuple[str, float]
 # The quantiles over users; each is a value that occurs.
 QUANTILES: Mapping[str, float] = {"median": 0.5, "90 %": 0.9, "largest": 1.0}
+# What is measured of single users, and how.
+_PERSONAL: Mapping[str, str] = {
+    "personal.epsilon": "quantile over users",
+    "personal.loss": "quantile over users and draws",
+}
 # What stands for the assumptions of a training without a model.
 _NONE = ""
 # The assumptions of a model, as text that keeps every bit.
@@ -69,7 +74,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                     metric = metric_of("reconstruction", kind)
                     yield from recovery_keys(config, metric, model, epsilon, attack.label)
                 if not ranks and gated(config, "attack.accuracy"):
-                    yield _accuracy_key(model, epsilon, attack.label)
+                    yield MetricKey("attack.accuracy", model, epsilon, attack=attack.label)
             if reference and model != against and (epsilon in reference or len(reference) == 1):
                 yield MetricKey("utility.difference", model, epsilon)
 
@@ -82,17 +87,20 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
         """Measure one model at every ε, and keep its errors on test ratings by fold `(F, k)`."""
         label, defenses, progress = model.label, model.defenses, self.context.progress
         scores = scores_of(defenses[0], self.train.top_k)
-        recovery = Recovery(scores, self.folds, self.recovering, self.context.seed)
+        recovery = Recovery(scores, self.folds, self.recovering, self.context.config)
         kinds = self.kinds = (*scores.kinds, *scores.more)
+
+        def trials(number: int) -> Streams:
+            return Streams.first(self.context.seed, f"fold/{number}", self.train.trials)
 
         def tested() -> Iterator[ProbedTraining]:
             for defense in defenses:
                 progress.stage(f"{label}: ε = {defense.epsilon:g}")
                 for number, fold in enumerate(self.folds):
                     probes = [scores.tested(fold), *recovery.of_released(fold)]
-                    words, trials = f"fold {number}", self._streams(number)
-                    yield ProbedTraining(words, defense, fold.train, probes, trials)
-                yield from recovery.trainings(defense, self._streams)
+                    streams = trials(number)
+                    yield ProbedTraining(f"fold {number}", defense, fold.train, probes, streams)
+                yield from recovery.trainings(defense, trials)
 
         executor = self.context.tasks(stage, model.model, *self.context.config.attack)
         probed = iter(run_all(tested(), self.train.trials, executor))
@@ -113,10 +121,11 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             self.by_fold[point] = seen[:, : len(kinds)]
             for column, kind in enumerate(kinds):
                 key, numbers = _useful_key(self.context.config, kind, *point), rows[:, :, column]
-                yield mean_measured(key, numbers, self.context.family, 0.0, float(most[column]))
+                yield mean_measured(key, numbers, 0.0, float(most[column]), self.context.family)
             if self.recovering and not _without_model(compared):
-                for score in recovery.recoveries(rows[:, :, len(kinds) :], iter(compared)):
-                    yield from self._recovered(score, point)
+                recovered = rows[:, :, len(kinds) :]
+                for score in recovery.recoveries(point, recovered, iter(compared)):
+                    yield mean_measured(*score, self.context.family)
 
     def _diverged(
         self, probed: Sequence[Numbers], group: str, kinds: Sequence[str], point: Point
@@ -127,18 +136,6 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             metrics.append("attack.accuracy")
         trainings = sum(map(len, probed))
         yield from diverged(_without_model(probed), trainings, group, *point, metrics=metrics)
-
-    def _recovered(self, score: Recovered, point: Point) -> Iterator[Measurement]:
-        """Yield a score of an attack, jointly over trainings if a gate judges it."""
-        config, family = self.context.config, self.context.family
-        if score.kind != "accuracy":
-            metric = metric_of("reconstruction", score.kind)
-            key = recovery_key(config, metric, *point, score.attack, score.basis)
-        elif score.basis == bases.RELEASED and gated(config, "attack.accuracy"):
-            key = _accuracy_key(*point, score.attack)
-        else:
-            return
-        yield mean_measured(key, score.by_trial, family, score.least, score.most)
 
     def compared(self) -> Iterator[Measurement]:
         """Compare errors with those of the reference model, paired fold by fold."""
@@ -154,17 +151,10 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                 key = MetricKey("utility.difference", label, epsilon)
                 yield key.measured(difference, against=against, kind=kind)
 
-    def _streams(self, number: int) -> Streams:
-        return Streams.first(self.context.seed, f"fold/{number}", self.train.trials)
-
 
 def _useful_key(config: TrainedConfig, kind: str, model: str, epsilon: float) -> MetricKey:
     metric = metric_of("utility", kind)
     return MetricKey(metric, model, epsilon, joint=gated(config, metric))
-
-
-def _accuracy_key(model: str, epsilon: float, attack: str) -> MetricKey:
-    return MetricKey("attack.accuracy", model, epsilon, attack=attack)
 
 
 def _without_model(probed: Sequence[Numbers]) -> int:
@@ -180,7 +170,8 @@ class Personal(Measure[TrainedConfig, TrainedModel]):
         """Yield both metrics at every ε of the models whose users have an ε of their own."""
         for model in config.model:
             for epsilon in model.epsilon if model.personal else ():
-                yield from _keys(model.label, epsilon)
+                for metric in _PERSONAL:
+                    yield MetricKey(metric, model.label, epsilon)
 
     def run(self, model: TrainedModel) -> Iterator[Measurement]:
         """Train the model at each ε, and compute the quantiles over users.
@@ -197,24 +188,16 @@ class Personal(Measure[TrainedConfig, TrainedModel]):
 
         def of(index: int) -> NDArray[np.float64]:
             losses = model.defenses[index].personal_losses(ratings, seed)
-            levels = list(QUANTILES.values())
-            return np.stack(
-                [np.quantile(row, levels, method="higher") for row in (losses.epsilon, losses.loss)]
-            )
+            levels, numbers = list(QUANTILES.values()), (losses.epsilon, losses.loss)
+            return np.stack([np.quantile(row, levels, method="higher") for row in numbers])
 
         executor = self.context.tasks(stage, model.model, of=model.defenses)
         quantiles = executor.map("personal", of, range(len(model.defenses)), lambda _: 0)
-        over = "quantile over users", "quantile over users and draws"
         for defense, rows in zip(model.defenses, quantiles, strict=True):
-            keys = _keys(model.label, defense.epsilon)
-            for key, values, method in zip(keys, rows, over, strict=True):
+            for (metric, method), values in zip(_PERSONAL.items(), rows, strict=True):
+                key = MetricKey(metric, model.label, defense.epsilon)
                 for name, value in zip(QUANTILES, values, strict=True):
                     yield key.measured(Estimate.exact(float(value), method), detail=name)
-
-
-def _keys(model: str, epsilon: float) -> Iterator[MetricKey]:
-    for metric in ("personal.epsilon", "personal.loss"):
-        yield MetricKey(metric, model, epsilon)
 
 
 class Assumptions(Measure[TrainedConfig, TrainedModel]):
@@ -233,8 +216,7 @@ class Assumptions(Measure[TrainedConfig, TrainedModel]):
         published = [defense for defense in model.defenses if defense.variant == "published"]
         if published and model.model.assumes:
             stage = f"{model.label}: assumptions"
-            counted = partial(self._counted, stage, model, published)
-            yield from self.context.unit(stage, counted)
+            yield from self.context.unit(stage, partial(self._counted, stage, model, published))
 
     def _counted(
         self, stage: str, model: TrainedModel, published: Sequence[Any]

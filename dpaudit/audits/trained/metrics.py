@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 from dpaudit.core.claim import LONGER, LONGEST
 from dpaudit.record import shared
 from dpaudit.record.bases import OF_MODELS, OF_SUBMISSIONS
@@ -29,6 +32,26 @@ _OF_A_USER = (
     "claim covers a user by it. It lies above ε_u where predictions leave the range that the "
     "claim assumes.",
 )
+
+# Scores of what attacks recover: their words, units, what is larger, and what is scored.
+_RECOVERIES: Mapping[str, tuple[str, str, Literal["worse", "better"], str]] = {
+    "rmse": ("error of sensitive ratings recovered from {}", "rating", "better", "ratings"),
+    "mae": ("mean absolute error of the same ratings", "rating", "better", "ratings"),
+    "precision": ("share of recovered items that are sensitive", "share", "worse", "items"),
+    "recall": ("share of sensitive items that are recovered", "share", "worse", "items"),
+}
+
+
+def _recovery(kind: str, group: str, sources: str, bases: tuple[str, ...]) -> Metric:
+    """Return the metric of one score of what attacks recover from some sources."""
+    words, unit, larger, scored = _RECOVERIES[kind]
+    source = "a released model" if sources == "models" else sources
+    return Metric(
+        f"{group}.{kind}", f"{words.format(source)}, or its improvement on a baseline", unit,
+        _RECOVERED, (ATTACK, BASIS), detail="basis", larger=larger, bases=bases, signed=True,
+        role="recovery", section=f"recovery from {sources}",
+        quantity=f"{kind} of sensitive {scored} by")  # fmt: skip
+
 
 METRICS = (
     shared.EPSILON.of("trained", _GAME),
@@ -68,30 +91,8 @@ METRICS = (
     Metric("utility.difference", "difference of an error or a share from that of another model",
            "rating", {"trained": "with train.against"}, (AGAINST, KIND), detail="kind", signed=True,
            role="utility", section="comparison", quantity="difference from"),
-    Metric("reconstruction.rmse", "error of sensitive ratings recovered from a released model, or "
-           "its improvement on a baseline", "rating", _RECOVERED, (ATTACK, BASIS), detail="basis",
-           larger="better", bases=OF_MODELS, signed=True, role="recovery",
-           section="recovery from models", quantity="rmse of sensitive ratings by"),
-    Metric("reconstruction.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", _RECOVERED, (ATTACK, BASIS), detail="basis",
-           larger="better", bases=OF_MODELS, signed=True, role="recovery",
-           section="recovery from models", quantity="mae of sensitive ratings by"),
-    Metric("reconstruction.precision", "share of recovered items that are sensitive, or its "
-           "improvement on a baseline", "share", _RECOVERED, (ATTACK, BASIS), detail="basis",
-           larger="worse", bases=OF_MODELS, signed=True, role="recovery",
-           section="recovery from models", quantity="precision of sensitive items by"),
-    Metric("reconstruction.recall", "share of sensitive items that are recovered, or its "
-           "improvement on a baseline", "share", _RECOVERED, (ATTACK, BASIS), detail="basis",
-           larger="worse", bases=OF_MODELS, signed=True, role="recovery",
-           section="recovery from models", quantity="recall of sensitive items by"),
-    Metric("submissions.rmse", "error of sensitive ratings recovered from submissions, or its "
-           "improvement on a baseline", "rating", _RECOVERED, (ATTACK, BASIS), detail="basis",
-           larger="better", bases=OF_SUBMISSIONS, signed=True, role="recovery",
-           section="recovery from submissions", quantity="rmse of sensitive ratings by"),
-    Metric("submissions.mae", "mean absolute error of the same ratings, or its improvement on a "
-           "baseline", "rating", _RECOVERED, (ATTACK, BASIS), detail="basis",
-           larger="better", bases=OF_SUBMISSIONS, signed=True, role="recovery",
-           section="recovery from submissions", quantity="mae of sensitive ratings by"),
+    *(_recovery(kind, "reconstruction", "models", OF_MODELS) for kind in _RECOVERIES),
+    *(_recovery(kind, "submissions", "submissions", OF_SUBMISSIONS) for kind in ("rmse", "mae")),
     shared.ATTACK_ADVANTAGE.of("trained", _GAME),
     shared.LEAK.of("trained", _GAME),
     Metric("game.kl", "divergence of a game's observations on D' from those on D", "nats",

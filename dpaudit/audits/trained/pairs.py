@@ -16,7 +16,6 @@ from dpaudit.config.tables import Game, check_covered, observer_of
 from dpaudit.core.claim import Adjacency, Claim, covered_adjacencies
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.releases import NoisedSteps, PreparedPair, TargetUser
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import (
     Change,
     RatingRemoved,
@@ -25,7 +24,7 @@ from dpaudit.data.neighbors import (
     UserReplaced,
     apply,
 )
-from dpaudit.data.ratings import Ratings
+from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Targets, TrainedDefense
 
 P = TypeVar("P")
@@ -79,21 +78,21 @@ def trained_game(
         observer: name of one of the defense's observers.
         target: the target user, for observers of a released model.
     """
+    items = unrated = np.empty(0, np.int32)
+    if target is not None:
+        items = target.items.astype(np.int32)
+        # What the observing user's list may hold is the same in D and D'.
+        rated = pair.before.profile(target.observer).items
+        unrated = np.setdiff1d(np.arange(pair.before.n_items), rated).astype(np.int32)
     prepared = PreparedPair(
         before=defense.prepare(pair.before, pair.public),
         after=defense.prepare(pair.after, pair.public),
-        items=np.empty(0, np.int32) if target is None else target.items.astype(np.int32),
+        items=items,
         target=target,
-        unrated=np.empty(0, np.int32) if target is None else _unrated(pair.before, target.observer),
+        unrated=unrated,
         top_k=attack.list_length if isinstance(attack, LearnedDistinguisher) else 0,
     )
     return DistinguishingGame(defense.observers()[observer], prepared, attack)
-
-
-def _unrated(ratings: Ratings, observer: int) -> NDArray[np.int32]:
-    """Return the items that the observing user's list may hold, increasing; same in D and D'."""
-    rated = ratings.profile(observer).items
-    return np.setdiff1d(np.arange(ratings.n_items), rated).astype(np.int32)
 
 
 def target_pair(
@@ -125,7 +124,8 @@ def target_pair(
     targets, of_user = targets or Targets(), adjacency.startswith("user")
     rows = _target_rows(ratings, of_user, max(more_than, 1), targets)
     if targets.crowded and not of_user:
-        user = _crowded(ratings, rows)
+        raters = np.bincount(ratings.item, minlength=ratings.n_items)[ratings.item]
+        user = int(ratings.user[np.where(rows, raters, -1).argmax()])
     else:
         learned, counts = np.unique(ratings.user[rows]), np.diff(ratings.by_user.start)
         most = counts[learned].max() if of_user else counts[learned].min()
@@ -136,9 +136,12 @@ def target_pair(
         allowed = rows[ratings.user == user]
         change, words = _rating(ratings, user, adjacency, allowed, targets.crowded)
     after = apply(ratings, change)
-    pair = DataPair(ratings, after, ratings, words.summary, words.details)
-    observer = _observer(ratings, user)
-    return pair, TargetUser(observer, ratings.profile(user), after.profile(user))
+    # The other user who shares the most items observes.
+    rated = np.isin(np.arange(ratings.n_items), ratings.profile(user).items)
+    shared = np.bincount(ratings.user, rated[ratings.item], ratings.n_users)
+    shared[user] = -1
+    target = TargetUser(int(np.argmax(shared)), ratings.profile(user), after.profile(user))
+    return DataPair(ratings, after, ratings, *words), target
 
 
 def _target_rows(
@@ -181,48 +184,27 @@ def size_class(size: int) -> str:
     return next((name for top, name in classes if size <= top), "more than 1000")
 
 
-class _Description(NamedTuple):
-    """A description of a pair: with size classes only, and with exact sizes and values."""
-
-    summary: str
-    details: str
-
-
-class _Subject(NamedTuple):
+class _Sentence(NamedTuple):
     """The start of a sentence about a user, and the sizes that fill its placeholders."""
 
     begin: str
     sizes: tuple[int, ...]
 
-    def end(self, summary: str, details: str = "") -> _Description:
-        return _Description(
+    def end(self, summary: str, details: str = "") -> tuple[str, str]:
+        """Return it with size classes only, and with exact sizes and values."""
+        return (
             f"{self.begin.format(*map(size_class, self.sizes))} {summary}",
             f"{self.begin.format(*self.sizes)} {details or summary}",
         )
 
 
-def _observer(ratings: Ratings, user: int) -> int:
-    """Return the other user who shares the most items with this one."""
-    rated = np.zeros(ratings.n_items, bool)
-    rated[ratings.profile(user).items] = True
-    shared = np.bincount(ratings.user, rated[ratings.item], ratings.n_users)
-    shared[user] = -1
-    return int(np.argmax(shared))
-
-
-def _crowded(ratings: Ratings, allowed: NDArray[np.bool_]) -> int:
-    """Return the user with an allowed rating of the item with the most raters."""
-    raters = np.bincount(ratings.item, minlength=ratings.n_items)[ratings.item]
-    rows = np.flatnonzero(allowed)
-    return int(ratings.user[rows[np.argmax(raters[rows])]])
-
-
 def _rating(
     ratings: Ratings, user: int, adjacency: Adjacency, allowed: NDArray[np.bool_], crowded: bool
-) -> tuple[Change, _Description]:
+) -> tuple[Change, tuple[str, str]]:
+    """Return what changes in one rating of a user, and the words for it."""
     profile = ratings.profile(user)
     raters = np.bincount(ratings.item, minlength=ratings.n_items)[profile.items]
-    far = _opposed(ratings, profile).values
+    far = _opposed(ratings.scale, profile.values)
     kept = ratings.kept_private[ratings.user == user]
     moves = -abs(far - profile.values)
     # lexsort sorts by its last key first.
@@ -230,21 +212,20 @@ def _rating(
     row = int(np.lexsort(ranks)[0])
     item, value = int(profile.items[row]), float(profile.values[row])
     sensitive = ", which is sensitive," if kept[row] else ""
-    words = _Subject(
-        f"of {{}} ratings of one user, that of an item with {{}} raters{sensitive}",
-        (len(profile), int(raters[row])),
-    )
+    sizes = len(profile), int(raters[row])
+    begin = f"of {{}} ratings of one user, that of an item with {{}} raters{sensitive}"
+    words = _Sentence(begin, sizes)
     if adjacency == "rating-add-remove":
         return RatingRemoved(user, item), words.end("disappears")
-    return (
-        RatingReplaced(user, item, float(far[row])),
-        words.end("goes to the far end of the scale", f"goes from {value:g} to {far[row]:g}"),
-    )
+    change = RatingReplaced(user, item, float(far[row]))
+    end = "goes to the far end of the scale"
+    return change, words.end(end, f"goes from {value:g} to {far[row]:g}")
 
 
-def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, _Description]:
+def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, tuple[str, str]]:
+    """Return what changes in all ratings of a user, and the words for it."""
     profile = ratings.profile(user)
-    who = _Subject("one user with {} ratings", (len(profile),))
+    who = _Sentence("one user with {} ratings", (len(profile),))
     if adjacency == "user-add-remove":
         return UserRemoved(user), who.end("disappears")
     if not ratings.scale.width:  # purchases
@@ -257,19 +238,14 @@ def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, _D
         ones = np.ones(len(other_items), np.float32)
         change = UserReplaced(user, other_items.astype(np.int32), ones)
         return change, who.end("has others instead", f"has {len(other_items)} others instead")
-    opposed = _opposed(ratings, profile)
-    return (
-        UserReplaced(user, profile.items, opposed.values),
-        who.end("takes each at the far end of the scale"),
-    )
+    change = UserReplaced(user, profile.items, _opposed(ratings.scale, profile.values))
+    return change, who.end("takes each at the far end of the scale")
 
 
-def _opposed(ratings: Ratings, profile: Profile) -> Profile:
+def _opposed(scale: Scale, values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Move every rating to the end of the scale that is farther away."""
-    scale = ratings.scale
     middle = (scale.minimum + scale.maximum) / 2
-    values = np.where(profile.values > middle, scale.minimum, scale.maximum).astype(np.float32)
-    return Profile(profile.items, values)
+    return np.where(values > middle, scale.minimum, scale.maximum).astype(np.float32)
 
 
 def _observed(label: str, game: Game, defense: TrainedDefense[Any]) -> str:
@@ -338,36 +314,39 @@ class PairSearch:
             if game.pair == "many":
                 continue
             for epsilon in model.epsilon:
+                refusals = []
                 # The grid search has not run yet, so one possible combination is enough.
-                defenses = model.combinations("model", epsilon)
-                tried = [self._refused(model.label, game, defense) for defense in defenses]
-                if all(tried):
+                for defense in model.combinations("model", epsilon):
+                    try:
+                        self.of(model.label, game, defense)
+                        break
+                    except (ConfigError, DataError) as error:
+                        refusals.append(error)
+                else:
                     where = f"[[game]] {game.label!r} on model {model.label!r}"
-                    raise ConfigError(f"{where}: {tried[0]}") from tried[0]
-
-    def _refused(
-        self, label: str, game: Game, defense: TrainedDefense[Any]
-    ) -> ConfigError | DataError | None:
-        try:
-            self.of(label, game, defense)
-        except (ConfigError, DataError) as error:
-            return error
-        return None
+                    raise ConfigError(f"{where}: {refusals[0]}") from refusals[0]
 
 
 def check_games(model: Model, games: Sequence[Game]) -> None:
     """Refuse games that the model's claim does not cover, before anything is trained.
+
+    Games with many canary ratings need steps that show each rating separately.
 
     Raises:
         ConfigError: names the game and the remedy.
     """
     for defense in model.defenses("model"):
         for game in games:
-            if game.pair == "many":
-                _check_many(model.label, defense)
+            if game.pair != "many":
+                _adjacency(model.label, game, defense.claim())
+                _observed(model.label, game, defense)
                 continue
-            _adjacency(model.label, game, defense.claim())
-            _observed(model.label, game, defense)
+            if not defense.separates_ratings():
+                raise ConfigError(
+                    f"[[game]] pair = 'many': the steps of model {model.label!r} do not show each "
+                    "rating separately: use pair = 'data', or the published 'dpsgd-mf'"
+                )
+            _check_observed(model.label, defense, MANY)
 
 
 def _adjacency(label: str, game: Game, claim: Claim | None, purchases: bool = False) -> Adjacency:
@@ -396,17 +375,3 @@ def _adjacency(label: str, game: Game, claim: Claim | None, purchases: bool = Fa
             f"{claim.adjacency}: use pair = 'data'"
         )
     return default if default in reached else reached[0]
-
-
-def _check_many(label: str, defense: TrainedDefense[Any]) -> None:
-    """Refuse games with many canary ratings if the steps do not show each rating separately.
-
-    Raises:
-        ConfigError: the steps do not show each rating separately.
-    """
-    if not defense.separates_ratings():
-        raise ConfigError(
-            f"[[game]] pair = 'many': the steps of model {label!r} do not show each rating "
-            "separately: use pair = 'data', or the published 'dpsgd-mf'"
-        )
-    _check_observed(label, defense, MANY)

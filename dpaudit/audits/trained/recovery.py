@@ -11,49 +11,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, judged_bases, points
+from dpaudit.auditor.measure import (
+    Measure,
+    MetricKey,
+    RecordPart,
+    gated,
+    judged_bases,
+    metric_of,
+    points,
+)
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.scores import (
+from dpaudit.audits.trained.subject import (
     KINDS,
     Numbers,
     Probe,
     ProbedTraining,
     Scores,
+    TrainedModel,
+    TrainedModels,
     guessed,
     mean_errors,
     mean_measured,
 )
-from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Task
 from dpaudit.record import bases
-from dpaudit.record import result as records
+from dpaudit.record.result import Measurement
 
 _METRICS: tuple[str, ...] = ("submissions.rmse", "submissions.mae")
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """One score of one attack.
-
-    Attributes:
-        attack: the attack's label.
-        kind: the kind of score, such as "rmse".
-        basis: what the attack reads, or the comparison that the score is a difference of.
-        by_trial: the score in each trial on each fold `(W, F)`.
-        least: its least possible value.
-        most: its largest possible value.
-    """
-
-    attack: str
-    kind: str
-    basis: str
-    by_trial: Numbers
-    least: float
-    most: float
 
 
 @dataclass(frozen=True)
@@ -83,13 +71,13 @@ class Recovery:
         scores: the scores of models and attacks.
         folds: the folds.
         attackers: the attacks by label.
-        seed: seed of the halves.
+        config: says which scores gates judge, and has the seed of the halves.
     """
 
     scores: Scores
     folds: Sequence[Fold]
     attackers: Mapping[str, Any]
-    seed: int
+    config: TrainedConfig
 
     @property
     def count(self) -> int:
@@ -119,10 +107,15 @@ class Recovery:
                 words, probes = f"fold {number}, half {index}", self._probes(fold, halves)
                 yield ProbedTraining(words, defense, train.only(~kept | half), probes, trials)
 
-    def recoveries(self, released: Numbers, compared: Iterator[Numbers]) -> Iterator[Recovered]:
-        """Yield the scores of each attack, kind and basis.
+    def recoveries(
+        self, point: tuple[str, float], released: Numbers, compared: Iterator[Numbers]
+    ) -> Iterator[tuple[MetricKey, Numbers, float, float]]:
+        """Yield the scores of each attack, kind and basis, with their least and largest values.
+
+        Each has its key, and is in each trial on each fold `(W, F)`.
 
         Args:
+            point: the model's label, and the ε.
             released: the numbers from the probes of `of_released`, k of each attack `(W, F, k A)`.
             compared: the numbers from the models of `trainings`, in their order, `(W, …)` each.
         """
@@ -131,12 +124,10 @@ class Recovery:
         count, kinds = len(self.attackers), (*self.scores.kinds, *self.scores.recovery_kinds)
         shape = (*released.shape[:2], count, len(kinds))
         by_fold = [[next(compared) for _ in range(3)] for _ in self.folds]
-        without = np.stack([models[0] for models in by_fold], axis=1).reshape(shape)
+        without, *of_halves = (np.stack(models, axis=1) for models in zip(*by_fold, strict=True))
+        without = without.reshape(shape)
         # Axes: half trained on, trial, fold, attack, half reconstructed, kind.
-        halves = np.stack(
-            [np.stack([models[index] for models in by_fold], axis=1) for index in (1, 2)]
-        )
-        halves = halves.reshape(2, *shape[:3], 2, len(kinds))
+        halves = np.stack(of_halves).reshape(2, *shape[:3], 2, len(kinds))
         unseen, seen = (
             (halves[first, ..., 0, :] + halves[1 - first, ..., 1, :]) / 2 for first in (1, 0)
         )
@@ -154,22 +145,27 @@ class Recovery:
         }
         for index, attack in enumerate(self.attackers):
             for number, kind in enumerate(kinds):
-                for name, values in numbers.items():
+                for basis, values in numbers.items():
+                    if kind != "accuracy":
+                        metric = metric_of("reconstruction", kind)
+                        key = recovery_key(self.config, metric, *point, attack, basis)
+                    elif basis == bases.RELEASED and gated(self.config, "attack.accuracy"):
+                        key = MetricKey("attack.accuracy", *point, attack=attack)
+                    else:
+                        continue
                     largest = float(most[number])
-                    least = -largest if name in bases.GAINS else 0.0
-                    by_trial = values[:, :, index, number]
-                    yield Recovered(attack, kind, name, by_trial, least, largest)
+                    least = -largest if basis in bases.GAINS else 0.0
+                    yield key, values[:, :, index, number], least, largest
 
     def _most(self) -> Numbers:
         """Return the largest possible value of each score on any part of any fold `(k,)`."""
-        parts = (
-            (fold.train, part)
+        largest = [
+            self.scores.recoverable(fold.train, part)
             for number, fold in enumerate(self.folds)
             for kept in [fold.train.kept_private]
             for part in (kept, *self._halves(kept, number))
-        )
-        largest: Numbers = np.max([self.scores.recoverable(*part) for part in parts], axis=0)
-        return largest
+        ]
+        return np.max(largest, axis=0)
 
     def _probes(self, fold: Fold, parts: Sequence[NDArray[np.bool_]]) -> list[Probe]:
         return [
@@ -178,7 +174,7 @@ class Recovery:
 
     def _halves(self, kept: NDArray[np.bool_], number: int) -> tuple[NDArray[np.bool_], ...]:
         """Split the sensitive ratings of a fold into two random halves, as masks `(R,)`."""
-        rng = generator((self.seed, number), "halves")
+        rng = generator((self.config.seed, number), "halves")
         rows = rng.permutation(np.flatnonzero(kept))
         first = np.zeros(len(kept), np.bool_)
         first[rows[: len(rows) // 2]] = True
@@ -247,7 +243,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
             Task(work, trial, 1, f"fold {number}, {defense!r}")
             for defense in model.defenses
             for number, fold in enumerate(self.folds)
-            for work in [_Read(defense, fold.train, self.attacks, seed)]
+            for work in [partial(_submission_errors, defense, fold.train, self.attacks, seed)]
             for trial in Streams.first(seed, f"submissions/{number}", self.trials).blocks(1)
         )
         finished = executor.run(tasks)
@@ -264,75 +260,64 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
 
     def _measured(
         self, label: str, epsilon: float, attack: str, errors: Numbers
-    ) -> list[records.Measurement]:
+    ) -> Iterator[Measurement]:
         """Measure one attack at one ε, from its errors `(folds, trials, 3, kinds)`.
 
         Errors that a gate judges have the interval of `Recovery`: the sample are
         the trials, and no guess on the rating scale errs by more than its width.
         """
         family, most = self.context.family, self.folds[0].train.scale.width
-        config, numbers = self.context.config, []
+        config = self.context.config
         for column, metric in enumerate(_METRICS):
             submitted, released, means = np.moveaxis(errors[..., column], 2, 0)
-            for basis, values in (
-                (bases.SUBMITTED, submitted),
-                (bases.RELEASED, released),
-                (bases.MEANS, means),
-                (bases.BEYOND_MEANS, means - submitted),
-                (bases.BEYOND_RELEASED, released - submitted),
-            ):
+            by_basis = {
+                bases.SUBMITTED: submitted,
+                bases.RELEASED: released,
+                bases.MEANS: means,
+                bases.BEYOND_MEANS: means - submitted,
+                bases.BEYOND_RELEASED: released - submitted,
+            }
+            for basis, values in by_basis.items():
                 key = recovery_key(config, metric, label, epsilon, attack, basis)
                 least = -most if basis in bases.GAINS else 0.0
-                numbers.append(mean_measured(key, values.T, family, least, most))
-        return numbers
+                yield mean_measured(key, values.T, least, most, family)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """Reads the submissions of one training with every attack.
+def _submission_errors(
+    defense: Any,
+    train: Ratings,
+    attacks: Mapping[str, SubmissionReconstruction],
+    seed: int,
+    trial: Streams,
+) -> Numbers:
+    """Read the submissions of one training with every attack; return `(attacks, 3, kinds)`.
 
-    Attributes:
+    The errors are NaN if the training ends without a model.
+
+    Args:
         defense: the recommender.
         train: the training ratings.
         attacks: the attacks, by label.
         seed: seed of the choice of users.
+        trial: the training.
     """
+    # The users with sensitive ratings, in a random order.
+    private = np.unique(train.user[train.kept_private])
+    order = generator(seed, "followed users").permutation(private).astype(np.int32)
+    observed = np.zeros(train.n_users, np.bool_)
+    observed[order[: max(attack.users for attack in attacks.values())]] = True
 
-    defense: Any
-    train: Ratings
-    attacks: Mapping[str, SubmissionReconstruction]
-    seed: int
-
-    def __call__(self, trial: Streams) -> Numbers:
-        """Run every attack on one training and return the errors `(attacks, 3, kinds)`.
-
-        They are NaN if the training ends without a model.
-        """
-        nothing = np.full((len(self.attacks), 3, len(KINDS)), np.nan)
-        return attempted(partial(self._read, trial), nothing)
-
-    def _read(self, trial: Streams) -> Numbers:
-        train = self.train
-        order = self._order()
-        most = max(attack.users for attack in self.attacks.values())
-        observed = np.zeros(train.n_users, np.bool_)
-        observed[order[:most]] = True
-        seen, models = self.defense.submissions(self.defense.prepare(train), trial, observed)
+    def errors() -> Numbers:
+        submissions, models = defense.submissions(defense.prepare(train), trial, observed)
         release = models.public(np.arange(train.n_items, dtype=np.int32))
-        shared = train.shared
-        by_attack = []
-        for attack in self.attacks.values():
+        shared, by_attack = train.shared, []
+        for attack in attacks.values():
             followed = order[: attack.users]
             hidden = np.isin(train.user, followed) & train.kept_private
-            released, submitted = attack.read(seen.of_users(followed), release, shared)
-            truth = train.value[hidden]
+            released, submitted = attack.read(submissions.of_users(followed), release, shared)
             guesses = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
-            errors = mean_errors(guesses, truth)
-            by_attack.append(np.concatenate([errors, guessed(train, hidden)[None, : len(KINDS)]]))
+            means = guessed(train, hidden)[None, : len(KINDS)]
+            by_attack.append(np.concatenate([mean_errors(guesses, train.value[hidden]), means]))
         return np.stack(by_attack)
 
-    def _order(self) -> NDArray[np.int32]:
-        """Return the users with sensitive ratings, in a random order."""
-        rng = generator(self.seed, "followed users")
-        private = self.train.user[self.train.kept_private]
-        return rng.permutation(np.unique(private)).astype(np.int32)
+    return attempted(errors, np.full((len(attacks), 3, len(KINDS)), np.nan))

@@ -35,8 +35,6 @@ _READ = {
     "from item means": bases.MEANS,
     "better than item means": bases.BEYOND_MEANS,
 }
-# The headers of fields that have another name.
-_HEADERS = {"epsilon": "ε"}
 # The sections of both tables.
 _OF_MODELS, _OF_SUBMISSIONS = "recovery from models", "recovery from submissions"
 # References for the other columns; the table leaves out their intervals, which the record has.
@@ -130,10 +128,7 @@ def _sign(recovered: Measurement) -> int:
 def _sentence(recovered: Measurement, result: AuditResult) -> str:
     """Return a recovery beside that from item means, or from the most popular items."""
     key = recovered.model_copy(update={"basis": bases.MEANS}).key
-    means = next(
-        (measurement.estimate for measurement in result.measurements if measurement.key == key),
-        None,
-    )
+    means = next((number.estimate for number in result.measurements if number.key == key), None)
     share = _sign(recovered) > 0
     guess = "the most popular items" if share else "item means"
     low, high = recovered.estimate.lower, recovered.estimate.upper
@@ -177,15 +172,12 @@ def _attack(label: str, errors: Sequence[Measurement], basis_of: Mapping[str, st
         ["model", "ε", "measure", *(name.replace("item means", guess) for name in basis_of)],
         [
             [
-                model,
-                words.epsilon(epsilon),
-                metric.rpartition(".")[2],
-                *(
-                    _shown(at.get((model, epsilon, metric, basis)), basis)
-                    for basis in basis_of.values()
-                ),
+                point[0],
+                words.epsilon(point[1]),
+                point[2].rpartition(".")[2],
+                *(_shown(at.get((*point, basis)), basis) for basis in basis_of.values()),
             ]
-            for model, epsilon, metric in points
+            for point in points
         ],
     )
 
@@ -210,47 +202,39 @@ def crossed(
         fields: the fields that tell rows apart.
         column: returns the name of a measurement's column.
     """
-    at = {
-        (tuple(getattr(measurement, name) for name in fields), column(measurement)): (
-            measurement.estimate
-        )
-        for measurement in measurements
-    }
+    rows = [tuple(getattr(number, name) for name in fields) for number in measurements]
+    at = {(row, column(m)): m.estimate for row, m in zip(rows, measurements, strict=True)}
     names = dict.fromkeys(name for _, name in at)
-    return Table(
-        caption,
-        [_HEADERS.get(name, name) for name in fields] + list(names),
-        [
-            [*map(_text, row), *(interval(at.get((row, name))) for name in names)]
-            for row in dict.fromkeys(row for row, _ in at)
-        ],
-    )
+    header = ["ε" if name == "epsilon" else name for name in fields]
+    cells = [
+        [*map(_text, row), *(interval(at.get((row, name))) for name in names)]
+        for row in dict.fromkeys(rows)
+    ]
+    return Table(caption, [*header, *names], cells)
 
 
 def _text(value: str | float | None) -> str:
     return words.epsilon(value) if isinstance(value, float) else value or ""
 
 
-def _detail(measurement: Measurement) -> str:
-    return measurement.detail or ""
+def _by_detail(numbers: Sequence[Measurement], caption: str, *fields: str) -> list[Table]:
+    """Return the table of some numbers with a column for each detail, if there are any."""
+    return [crossed(caption, numbers, fields, lambda m: m.detail or "")] if numbers else []
 
 
 def _compared(result: AuditResult) -> list[Table]:
     """Return the table of the differences of models from one model, if they were measured."""
     differences = columns.within(result, "comparison")
-    if not differences:
-        return []
-    caption = f"Difference on held-out data from {differences[0].against}, fold by fold (paired)"
-    return [crossed(caption, differences, ("model", "epsilon"), _detail)]
+    reference = differences[0].against if differences else ""
+    caption = f"Difference on held-out data from {reference}, fold by fold (paired)"
+    return _by_detail(differences, caption, "model", "epsilon")
 
 
 def _divergences(result: AuditResult) -> list[Table]:
     """Return the table of the divergences that games measured, by estimator."""
-    divergences = columns.within(result, "divergence of games")
-    if not divergences:
-        return []
     caption = "Divergence of the games' observations on D' from those on D, in nats"
-    return [crossed(caption, divergences, ("model", "epsilon", "pair"), _detail)]
+    divergences = columns.within(result, "divergence of games")
+    return _by_detail(divergences, caption, "model", "epsilon", "pair")
 
 
 _DRAWN = {
@@ -264,7 +248,9 @@ _DRAWN = {
 
 def _recovery(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of both errors, with one point for each model and ε."""
-    points, means = _points(result), _means(result)
+    points = _points(result)
+    # The item means are the same for every model.
+    means: list[Datum] = [{"mean": m.estimate.value} for m in _of(result, bases.MEANS)[:1]]
     if not points:
         return None
     x = Axis.around("rmse on test ratings", (datum["error"] for datum in points))
@@ -300,9 +286,8 @@ def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis)
         ]
         + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
     )
-    base = parts.drawn_from("points").encode(
-        x=x.x("error"), y=y.y("value"), color=parts.color(lines)
-    )
+    color = parts.color(lines)
+    base = parts.drawn_from("points").encode(x=x.x("error"), y=y.y("value"), color=color)
     layers = [
         parts.drawn_from("means")
         .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
@@ -348,8 +333,3 @@ def _points(result: AuditResult) -> list[Datum]:
         for rank, recovery in enumerate(recovered)
         if (recovery.model, recovery.epsilon) in errors and math.isfinite(recovery.estimate.upper)
     ]
-
-
-def _means(result: AuditResult) -> list[Datum]:
-    # The item means are the same for every model.
-    return [{"mean": error.estimate.value} for error in _of(result, bases.MEANS)[:1]]

@@ -22,7 +22,7 @@ from scipy.special import ndtri_exp
 
 from dpaudit.attacks.base import Signals
 from dpaudit.attacks.membership.inference import Lira, Rmia
-from dpaudit.audits.membership.rates import Curve
+from dpaudit.audits.membership.calibration import Curve
 
 pytest.importorskip("privacy_guard.attacks.rmia_attack")
 

@@ -12,9 +12,15 @@ from scipy.sparse import csr_array
 from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.attacks.membership.inference import GlobalThreshold, Lira
-from dpaudit.audits.membership.calibration import Calibration, Trials, division, judged, rivals
+from dpaudit.audits.membership.calibration import (
+    Calibration,
+    Trials,
+    certified,
+    division,
+    judged,
+    rivals,
+)
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.rates import certified
 from dpaudit.audits.membership.training import BESIDE, BESIDES, Training, all_unpacked
 from dpaudit.core.membership import Observer
 from dpaudit.data.interactions import Interactions

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.audits.membership.calibration import (
     Calibration,
+    Curve,
     Division,
     Judged,
     Trials,
+    best_guesses,
     division,
     few,
     judged,
+    ranks,
     rivals,
 )
-from dpaudit.audits.membership.rates import Curve, best_guesses, ranks
-from dpaudit.audits.membership.trainings import default_calibrating
+from dpaudit.audits.membership.config import default_calibrating
 from dpaudit.config.tables import battery
 from dpaudit.core.errors import RunError
 

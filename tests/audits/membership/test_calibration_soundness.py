@@ -15,8 +15,7 @@ from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.means import joint_mean
-from dpaudit.audits.membership.calibration import Judged, Trials, rivals
-from dpaudit.audits.membership.rates import Curve, certified
+from dpaudit.audits.membership.calibration import Curve, Judged, Trials, certified, rivals
 from dpaudit.config.tables import battery
 
 BATTERY = battery(MembershipInference)

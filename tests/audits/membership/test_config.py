@@ -15,9 +15,8 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.plan import Plan
-from dpaudit.audits.membership.calibration import Trials, rivals
+from dpaudit.audits.membership.calibration import Curve, Trials, rivals
 from dpaudit.audits.membership.config import Membership, MembershipConfig
-from dpaudit.audits.membership.rates import Curve
 from dpaudit.audits.models.config import OwnRecommender, StatedClaim
 from dpaudit.cli.main import main
 from dpaudit.config import load as config_file

@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpaudit.audits.membership.calibration import Judged
-from dpaudit.audits.membership.inference import Number, Subsets, numbers
-from dpaudit.audits.membership.rates import ranks
+from dpaudit.audits.membership.calibration import Judged, ranks
+from dpaudit.audits.membership.inference import Number, TargetSampling, numbers
 from dpaudit.bounds.frequentist.roc_limits import present_above
 from dpaudit.record.values import Census
 
@@ -65,7 +64,7 @@ def test_the_intervals_cover_what_the_attack_reaches_on_all_data(
         scores = law(rng, isin)
         one = judged(ranks(scores[None, targets]), isin[None, targets])
         every, absent = scores[:EVERY][isin[:EVERY]], np.sort(scores[~isin])
-        subsets = Subsets(EVERY - TARGETS, alpha, audit)
+        subsets = TargetSampling(EVERY - TARGETS, alpha, audit)
         below = np.searchsorted(absent, np.sort(every)) / len(absent)
         truths = {
             Number("attack.auc"): below.mean(),
@@ -83,7 +82,9 @@ def test_the_intervals_cover_what_the_attack_reaches_on_all_data(
 
 def small(present: list[bool]) -> Census:
     scores = ranks(np.arange(float(len(present)))[None])
-    return Subsets(100, 0.05, 1).census(judged(scores, np.array([present])), Number("attack.auc"))
+    return TargetSampling(100, 0.05, 1).census(
+        judged(scores, np.array([present])), Number("attack.auc")
+    )
 
 
 @pytest.mark.parametrize("present", [[True] * 4, [False] * 4])
@@ -97,7 +98,7 @@ def test_missing_answers_raise_the_upper_ends_alone() -> None:
     scores, present = ranks(rng.normal(size=(3, 200))), rng.random((3, 200)) < 0.5
     lacking = np.zeros((3, 200))
     lacking[1, :40] = 1
-    subsets = Subsets(500, 0.05, 1)
+    subsets = TargetSampling(500, 0.05, 1)
     for number in numbers([0.05]):
         whole = subsets.census(judged(scores, present), number)
         some = subsets.census(judged(scores, present, lacking), number)
@@ -112,7 +113,7 @@ def test_targets_that_are_all_there_could_be_leave_the_threshold_open_alone() ->
     scores, present = ranks(rng.normal(size=(1, 600))), rng.random((1, 600)) < 0.5
     number = Number("attack.tpr", 0.1)
     one = judged(scores, present)
-    whole, some = (Subsets(others, 0.05, 1).census(one, number) for others in (0, 5000))
+    whole, some = (TargetSampling(others, 0.05, 1).census(one, number) for others in (0, 5000))
     least, most = present_above(
         scores[0][present[0]], scores[0][~present[0]], 0.1, np.random.default_rng(0), alpha=0.025
     )
@@ -130,6 +131,8 @@ def test_a_rate_at_the_threshold_of_its_training_has_narrower_limits() -> None:
         judged(ranks(rng.normal(size=(1, 1300)) + 2 * present), present),
         Number("attack.tpr", 0.01),
     )
-    own, given = (Subsets(5000, 1e-3, 1, given).census(one, number) for given in (False, True))
+    own, given = (
+        TargetSampling(5000, 1e-3, 1, given).census(one, number) for given in (False, True)
+    )
     assert own.lower[0] < given.lower[0] < given.upper[0] < own.upper[0]
     assert own.lower[0] < 0.1 < given.lower[0]

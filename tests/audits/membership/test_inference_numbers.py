@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from membership_cases import FAMILY  # type: ignore[import-not-found]
 
-from dpaudit.audits.membership.calibration import Judged
+from dpaudit.audits.membership.calibration import Curve, Judged
 from dpaudit.audits.membership.inference import Number, average, numbers, range_of
-from dpaudit.audits.membership.rates import Curve
 
 RATE = Number("attack.tpr", 0.1)
 

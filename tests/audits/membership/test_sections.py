@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from dpaudit.audits.membership import charts as drawings
-from dpaudit.audits.membership import tables
 from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, FindingRecord, Measurement
@@ -20,6 +19,7 @@ from dpaudit.reports.chart_parts import COLORS, MUTED, Chart, Look
 from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import summary, verdicts
 from dpaudit.reports.sections.base import charts_of
+from dpaudit.reports.table import Column
 from tests.support.membership_records import GAMES, RATES, SEEING, estimate, measured, record
 from tests.support.records import Make
 
@@ -60,7 +60,7 @@ def test_the_data_are_said_with_the_numbers_of_targets(make: Make) -> None:
 
 
 def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make: Make) -> None:
-    strongest, utility, attacks, exposed = tables.tables(record(make))
+    strongest, utility, attacks, exposed = MembershipSections(record(make)).tables()
     assert strongest.header == [
         *("model", "target", "observer", "AUC"),
         *("TPR at 1 % FPR", "TPR at 10 % FPR", "advantage", "certified ε"),
@@ -80,12 +80,12 @@ def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make:
     assert [row[4] for row in exposed.cells[:3]] == [
         *("50 % of targets: at most", "90 % of targets: at most", "rare items"),
     ]
-    assert tables.utility(record(make)) == [utility]
+    assert MembershipSections(record(make)).brief() == [utility]
 
 
 def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make) -> None:
     bounds = dict.fromkeys(GAMES, 1.5)
-    table = tables.tables(record(make, bounds, {}))[0]
+    table = MembershipSections(record(make, bounds, {})).tables()[0]
     assert table.header[1] == "claimed ε"
     assert [row[1] for row in table.cells] == ["1", "none", "none"]
     assert [row[-1] for row in table.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
@@ -95,9 +95,9 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
     assert "Where ε = 1 is claimed, ε ≥ 1.50 is certified" in said.text
     assert "The attacker sees the scores of the target's own " in said.text
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}
-    table = tables.tables(record(make, bounds, users))[0]
+    table = MembershipSections(record(make, bounds, users)).tables()[0]
     assert table.marked == {(2, len(table.header) - 1)}
-    assert not tables.tables(record(make, bounds))[0].marked
+    assert not MembershipSections(record(make, bounds)).tables()[0].marked
 
 
 def test_a_claim_that_no_game_is_about_is_not_tested(make: Make) -> None:
@@ -189,11 +189,16 @@ def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
     assert "Every attack: means and ranges" not in screen
 
 
+def shown_of(result: AuditResult, label: str = "own") -> list[Column]:
+    model = result.models[0].model_copy(update={"label": label})
+    return MembershipSections(result).columns(model)
+
+
 def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_first(
     make: Make,
 ) -> None:
     bounds = dict.fromkeys(GAMES, 1.5)
-    claimed = tables.columns_of(record(make, bounds, {}), "own")
+    claimed = shown_of(record(make, bounds, {}))
     names = [name for name, _ in claimed]
     assert names == [
         *("target, observer", "claimed ε", "certified ε", "AUC"),
@@ -203,8 +208,8 @@ def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_firs
     assert columns["target, observer"] == [", ".join(game) for game in GAMES]
     assert columns["certified ε"] == ["≥ 1.50 > claim", "≥ 1.50", "≥ 1.50"]
     assert columns["TPR at 1 % FPR"][2] == "–"
-    assert "claimed ε" not in dict(tables.columns_of(record(make, bounds), "own"))
-    assert all(not cells for _, cells in tables.columns_of(record(make), "another"))
+    assert "claimed ε" not in dict(shown_of(record(make, bounds)))
+    assert all(not cells for _, cells in shown_of(record(make), "another"))
 
 
 def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> None:
@@ -238,7 +243,7 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
 def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
     """Also where another attack is the strongest at that rate, and beside points of its own."""
     result = record(make)
-    table = tables.tables(result)[0]
+    table = MembershipSections(result).tables()[0]
     drawn = drawings.curves(result, Look(["own"]))
     assert drawn is not None
     points = {(point["series"], point["x"]): point for point in points_of(drawn)}
@@ -367,6 +372,6 @@ def test_hostile_labels_stay_text(make: Make) -> None:
     result, harmless = record(make, label=EVIL), record(make)
     for tag in ("<script", "</script", "<img"):
         assert html.render(result).count(tag) == html.render(harmless).count(tag)
-    assert "\n" not in tables.tables(result)[0].cells[0][0]
+    assert "\n" not in MembershipSections(result).tables()[0].cells[0][0]
     assert shown(result)
     assert markdown.render(result)

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from dpaudit.audits.membership.config import default_calibrating
 from dpaudit.audits.membership.trainings import (
     JudgedTrainings,
     certified,
-    default_calibrating,
     least_certified,
     trainings_for,
 )

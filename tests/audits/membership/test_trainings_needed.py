@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpaudit.auditor.means import joint_mean
-from dpaudit.audits.membership.planted import coins_needed
-from dpaudit.audits.membership.trainings import JudgedTrainings, times_needed
+from dpaudit.audits.membership.calibration import coins_needed
+from dpaudit.audits.membership.trainings import JudgedTrainings
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon
 from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.config.gate import Gate
@@ -33,7 +33,7 @@ def number(values: list[float], width: float = 0.0, metric: str = "attack.auc") 
 
 def times(gate: Gate, one: Measurement, limit: float | None = 0.55) -> float | None:
     coming = JudgedTrainings.of([(gate, [one])], 0.05, judged=8)
-    needed = times_needed(gate, one, coming, limit, FAMILY)
+    needed = coming.needed(gate, one, limit, FAMILY)
     return needed and needed.times
 
 
@@ -118,4 +118,4 @@ def test_more_trainings_are_no_remedy_where_another_model_has_few() -> None:
     coming = JudgedTrainings.of([(gates[0], [one]), (gates[1], [ended])], 0.05, judged=19)
     assert one.census
     assert coming.judge(gates[0], one, one.census)[0] == "inconclusive"
-    assert times_needed(gates[0], one, coming, 0.55, FAMILY) is None
+    assert coming.needed(gates[0], one, 0.55, FAMILY) is None

@@ -9,8 +9,14 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 
-from dpaudit.audits.scores.features import FeatureKind, Features
-from dpaudit.audits.scores.observational import LEAST_PAIRS, Corrected, Observed, paired
+from dpaudit.audits.scores.observational import (
+    LEAST_PAIRS,
+    Corrected,
+    FeatureKind,
+    Features,
+    Observed,
+    paired,
+)
 
 # Features and the log-odds of being a member by them.
 Law = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import roc_auc_score
 
-from dpaudit.audits.scores.features import FeatureKind
+from dpaudit.audits.scores.observational import FeatureKind
 from dpaudit.audits.scores.one_model import audit_scores
 from dpaudit.bounds.frequentist.roc import rate_of
 from dpaudit.core.errors import InputError

@@ -16,7 +16,7 @@ from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.scores import guess_means, largest_errors
+from dpaudit.audits.trained.subject import guess_means, largest_errors
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds

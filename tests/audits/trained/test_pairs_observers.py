@@ -17,7 +17,7 @@ from dpaudit.attacks.reconstruction import FromSubmissions
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.pairs import PairSearch
-from dpaudit.audits.trained.scores import guess_means
+from dpaudit.audits.trained.subject import guess_means
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds

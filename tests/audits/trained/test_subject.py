@@ -22,8 +22,7 @@ from scipy import stats
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.federated.config import FederatedConfig, Transcript
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.scores import over_folds
-from dpaudit.audits.trained.subject import Grids, game_attacks
+from dpaudit.audits.trained.subject import Grids, game_attacks, over_folds
 from dpaudit.cli import main
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.streams import Streams

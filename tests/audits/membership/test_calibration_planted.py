@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dpaudit.audits.membership.planted import control
+from dpaudit.audits.membership.calibration import planted_control
 from dpaudit.record.values import Control, Noise
 
 
@@ -21,7 +21,7 @@ def found(
         tried.append((noise, run))
         return laws[noises.index(noise)][run]
 
-    return control(certified, noises[: len(laws)], 2.0, 0.1, limit, least), tried
+    return planted_control(certified, noises[: len(laws)], 2.0, 0.1, limit, least), tried
 
 
 @pytest.mark.cases(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.audits.scores.features import FeatureKind, Features
+from dpaudit.audits.scores.observational import FeatureKind, Features
 from dpaudit.core.errors import InputError
 
 

@@ -10,7 +10,7 @@ from membership_cases import FAMILY  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.audits.membership.rates import best_guesses, certified, quantile
+from dpaudit.audits.membership.calibration import best_guesses, certified, quantile
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.record.result import Family
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.audits.trained.scores import guess_means, largest_errors, mean_errors
+from dpaudit.audits.trained.subject import guess_means, largest_errors, mean_errors
 from dpaudit.data.folds import random_folds
 from dpaudit.data.ratings import Ratings, Scale
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from dpaudit.audits.membership.rates import Curve, best_threshold, ranks
+from dpaudit.audits.membership.calibration import Curve, best_threshold, ranks
 from dpaudit.bounds.frequentist.roc_limits import calls
 
 Numbers = NDArray[np.float64]
