@@ -89,6 +89,13 @@ def swept(result: AuditResult, model: str) -> bool:
     return sum(point.model == model for point in result.points) > 1
 
 
+def swept_at(result: AuditResult, measurement: Measurement) -> str:
+    """Return at which ε it is, as ` at ε = 1`; empty if its model is audited at one ε alone."""
+    if not swept(result, measurement.model):
+        return ""
+    return f" at ε = {words.epsilon(measurement.epsilon)}"
+
+
 def of(result: AuditResult, metric: str) -> list[Measurement]:
     """Return the measurements of a metric."""
     return [measurement for measurement in result.measurements if measurement.metric == metric]

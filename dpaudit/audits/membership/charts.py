@@ -11,7 +11,7 @@ from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import digest, words
+from dpaudit.reports import digest, vega, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
 from dpaudit.reports.sections.line_chart import roc_chart, roc_points
 
@@ -90,7 +90,8 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
         return None
     rate = data[0]["rate"]
     popular = sorted({one.estimate.value for one in digest.of(result, "utility.popular")})[:1]
-    x = Axis.around("nDCG on held-out interactions", [*_ends(data, "utility"), *popular])
+    served = parts.covered(data, "utility", "utility_lower", "utility_upper")
+    x = Axis.around("nDCG on held-out interactions", [*served, *popular])
     y = Axis("true-positive rate", 0, 1)
     return Chart(
         "utility",
@@ -128,12 +129,8 @@ def _utility(
         x=x.x("utility"), y=y.y("value"), color=parts.color(series)
     )
     layers = [
-        parts.drawn_from("guess")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("low"), x2="high", y=y.y("rate")),
-        parts.drawn_from("popular")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("utility")),
+        parts.dashed("guess", x=x.x("low"), x2="high", y=y.y("rate")),
+        parts.dashed("popular", x=x.x("utility")),
         base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
         base.mark_rule(strokeWidth=1.5).encode(x=x.x("utility_lower"), x2="utility_upper"),
         base.mark_point(filled=True, size=90, opacity=1),
@@ -157,10 +154,7 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
             else group.group,
             "group": group.group,
             "seen": group.observer,
-            "value": group.estimate.value,
-            "lower": group.estimate.lower,
-            "upper": group.estimate.upper,
-            "words": words.interval(group.estimate),
+            **parts.ends(group.estimate),
         }
         for group in digest.of(result, "membership.group")
         if (group.model, group.epsilon, group.unit, group.observer) in games
@@ -168,7 +162,8 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
     if not data:
         return None
     data = [{**datum, "name": f"{datum['group']}, {datum['name']}"} for datum in data]
-    x = Axis.around("found when present, less found when absent", [0.0, *_ends(data, "")])
+    found = parts.covered(data, "value", "lower", "upper")
+    x = Axis.around("found when present, less found when absent", [0.0, *found])
     return Chart(
         "exposed",
         "Who is exposed",
@@ -183,27 +178,18 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _exposed(data: list[Datum], look: Look, x: Axis) -> dict[str, Any]:
-    from dpaudit.reports.vega import alt
-
     data = sorted(data, key=lambda datum: -datum["value"])
     rows = list(dict.fromkeys(datum["row"] for datum in data))
     color = parts.color(look.series(data, "value"))
-    title = alt.Y("row:N", sort=rows, title=None, axis=alt.Axis(ticks=False, domain=False))
+    title = vega.Y("row:N", sort=rows, title=None, axis=vega.Axis(ticks=False, domain=False))
     base = parts.drawn_from("points").encode(x=x.x("value"), y=title, color=color)
     layers = [
-        parts.drawn_from("guess")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("value")),
+        parts.dashed("guess", x=x.x("value")),
         base.mark_rule(strokeWidth=1.5).encode(x=x.x("lower"), x2="upper"),
         base.mark_point(filled=True, size=90, opacity=1),
     ]
     size = parts.SIZE[0], _ROW * len(rows)
     return parts.spec(layers, size, points=data, guess=[{"value": 0}])
-
-
-def _ends(data: list[Datum], of: str) -> list[float]:
-    ends = (of, f"{of}_lower", f"{of}_upper") if of else ("value", "lower", "upper")
-    return [datum[end] for datum in data for end in ends]
 
 
 def _points(result: AuditResult) -> list[Datum]:
@@ -227,10 +213,7 @@ def _points(result: AuditResult) -> list[Datum]:
                 "target": f"target: {unit}",
                 "seen": f"{unit}, {game.observer}",
                 "rate": game.at,
-                "value": game.estimate.value,
-                "lower": game.estimate.lower,
-                "upper": game.estimate.upper,
-                "words": words.interval(game.estimate),
+                **parts.ends(game.estimate),
                 "utility": served.value,
                 "utility_lower": served.lower,
                 "utility_upper": served.upper,

@@ -13,7 +13,7 @@ from dpaudit.record import bases
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import columns, digest, words
+from dpaudit.reports import columns, digest, vega, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look, ends
 from dpaudit.reports.sections.base import Sections
 from dpaudit.reports.table import NONE, Table
@@ -264,12 +264,14 @@ _DRAWN = {
 
 def _recovery(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of both errors, with one point for each model and ε."""
-    points, means = _points(result), _means(result)
+    points = _points(result)
     if not points:
         return None
+    # The item means are the same for every model.
+    means = [{"mean": error.estimate.value} for error in _of(result, bases.MEANS)[:1]]
     x = Axis.around("rmse on test ratings", (datum["error"] for datum in points))
-    ends = [datum[end] for datum in points for end in ("lower", "upper", "value")]
-    y = Axis.around("rmse of what is recovered", [*ends, *(datum["mean"] for datum in means)])
+    ends = parts.covered([*points, *means], "lower", "upper", "value", "mean")
+    y = Axis.around("rmse of what is recovered", ends)
     return Chart(
         "recovery",
         "What is recovered of sensitive ratings",
@@ -284,8 +286,6 @@ def _recovery(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
-    from dpaudit.reports.vega import alt
-
     lines = parts.foremost(look.series(points, "leak"), points)
     last = {datum["series"]: datum for datum in points}
     named, rows = parts.labels(
@@ -304,14 +304,8 @@ def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis)
         x=x.x("error"), y=y.y("value"), color=parts.color(lines)
     )
     layers = [
-        parts.drawn_from("means")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("low"), x2="high", y=y.y("mean")),
-        base.mark_line().encode(
-            order=alt.Order("rank:Q"),
-            strokeDash=parts.dash(lines),
-            strokeWidth=parts.width(lines),
-        ),
+        parts.dashed("means", x=x.x("low"), x2="high", y=y.y("mean")),
+        base.mark_line().encode(order=vega.Order("rank:Q"), **parts.strokes(lines)),
         base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
         base.mark_point(filled=True, size=80, opacity=1),
         *named,
@@ -348,8 +342,3 @@ def _points(result: AuditResult) -> list[Datum]:
         for rank, recovery in enumerate(recovered)
         if (recovery.model, recovery.epsilon) in errors and math.isfinite(recovery.estimate.upper)
     ]
-
-
-def _means(result: AuditResult) -> list[Datum]:
-    # The item means are the same for every model.
-    return [{"mean": error.estimate.value} for error in _of(result, bases.MEANS)[:1]]

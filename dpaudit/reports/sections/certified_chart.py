@@ -10,6 +10,7 @@ from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import ClaimRecord, Measurement
 from dpaudit.reports import chart_parts as parts
+from dpaudit.reports import vega
 from dpaudit.reports.chart_parts import (
     Axis,
     ByModel,
@@ -125,8 +126,6 @@ def _ceiling(data: list[Datum]) -> dict[float, float]:
 def _spec(
     data: list[Datum], look: Look, x: Axis, y: Axis, most: dict[float, float]
 ) -> dict[str, Any]:
-    from dpaudit.reports.vega import alt
-
     series = parts.foremost(look.series(data, "multiple"), data)
     last = {datum["series"]: datum for datum in sorted(data, key=lambda point: point["claimed"])}
     ends = sorted(most.items())
@@ -146,14 +145,12 @@ def _spec(
         base.mark_tick(orient="horizontal", size=14, thickness=2, opacity=0.6)
         .transform_filter("isValid(datum.mutant)")
         .encode(y=y.y("mutant"), color=color),
-        base.mark_line().encode(
-            color=color, strokeDash=parts.dash(series), strokeWidth=parts.width(series)
-        ),
+        base.mark_line().encode(color=color, **parts.strokes(series)),
         base.mark_point(strokeWidth=1.5, opacity=1).encode(
             stroke=parts.color(series, "Stroke"),
             shape=_by_verdict("Shape", ["triangle-up", "circle", "triangle-down", "circle"]),
             fill=_by_verdict("Fill", [parts.FALSE, "var(--card)", parts.MUTED, parts.MUTED]),
-            size=alt.SizeValue(
+            size=vega.SizeValue(
                 170, condition={"test": f"datum.verdict === '{_NO_POWER}'", "value": 30}
             ),
         ),
@@ -168,10 +165,8 @@ def _spec(
 
 
 def _by_verdict(channel: str, values: list[Any]) -> Any:
-    from dpaudit.reports.vega import alt
-
-    scale = alt.Scale(domain=[MORE, _WITHIN, _NOTHING, _NO_POWER], range=values)
-    return getattr(alt, channel)("verdict:N", legend=None, scale=scale)
+    scale = vega.Scale(domain=[MORE, _WITHIN, _NOTHING, _NO_POWER], range=values)
+    return getattr(vega, channel)("verdict:N", legend=None, scale=scale)
 
 
 def _summary(data: list[Datum]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from dpaudit.auditor.run import run_audit
-from dpaudit.audits.federated import charts as drawings
+from dpaudit.audits.federated import sections as drawings
 from dpaudit.audits.federated.sections import FederatedSections
 from dpaudit.config.schema import Config
 from dpaudit.record import storage as record
