@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from dpaudit.audits.deletion import sections as deletion
-from dpaudit.audits.membership import charts, tables
+from dpaudit.audits.membership import tables
 from dpaudit.core.membership import OBSERVERS, SEEN, WITNESS
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
@@ -75,9 +75,9 @@ class MembershipSections(Sections):
     def charts(self, look: Look) -> list[Chart | None]:
         """Return ROC curves, leaks against utility, who is exposed, and certified ε."""
         return [
-            charts.curves(self.result, look),
-            charts.against_utility(self.result, look),
-            charts.exposed(self.result, look),
+            tables.curves(self.result, look),
+            tables.against_utility(self.result, look),
+            tables.exposed(self.result, look),
             certified_chart(digest.rows(self.result), look),
         ]
 
@@ -175,8 +175,8 @@ class MembershipSections(Sections):
     def _exposed(self, rate: Measurement) -> str:
         sight = words.observer(rate.observer or "")
         sight += ", which the claim is not about," if self._beside_claim(rate) else ""
-        swept = digest.swept(self.result, rate.model)
-        which = f"At ε = {words.epsilon(rate.epsilon)}, an" if swept else "An"
+        at = digest.swept_at(self.result, rate)
+        which = f"{at[1:].capitalize()}, an" if at else "An"
         guess = words.percent(rate.at or 0)
         several = rate.census is not None and len(rate.census.values) > 1
         what = "range" if rate.estimate.kind == "range" and several else "interval"

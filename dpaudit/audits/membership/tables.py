@@ -1,17 +1,22 @@
-"""Tables of membership inference: whose data were used for training."""
+"""Tables and charts of membership inference: whose data were used for training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from dpaudit.core import rounding
 from dpaudit.core.membership import WITNESS
+from dpaudit.core.messages import plain
 from dpaudit.record.metric import ATTACKS, MODELS
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
-from dpaudit.reports import columns, words
+from dpaudit.reports import chart_parts as parts
+from dpaudit.reports import columns, digest, vega, words
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
 from dpaudit.reports.digest import ABOVE
+from dpaudit.reports.sections.line_chart import roc_chart, roc_points
 from dpaudit.reports.table import NONE, Column, Table
 
 # Digits of a number in a report, and on a console.
@@ -22,6 +27,15 @@ _Game = tuple[str, float, str, str]
 Key = TypeVar("Key", bound=tuple[object, ...])
 # The fields of measurements that have columns of their own.
 _ROW = ("attack", "observer", "unit")
+_AGAINST = {
+    "series": "model",
+    "seen": "target, observer",
+    "utility_words": "nDCG",
+    "words": "true-positive rate",
+    "certified": "certified ε",
+}
+_EXPOSED = {"series": "model, target, observer", "group": "group", "words": "found"}
+_PITCH = 26  # from one row to the next, in pixels
 
 
 def tables(result: AuditResult) -> list[Table]:
@@ -39,9 +53,7 @@ def tables(result: AuditResult) -> list[Table]:
 
 def columns_of(result: AuditResult, model: str) -> list[Column]:
     """Return the columns of one model's strongest attacks, the most important first."""
-    table = _strongest(result, _SHORT, brief=True)
-    rows = [row for row in table.cells if row[0] == model]
-    cells = {name: [row[at] for row in rows] for at, name in enumerate(table.header)}
+    cells = dict(_strongest(result, _SHORT, brief=True).columns(model))
     seen = [f"{unit}, {who}" for unit, who in zip(cells["target"], cells["observer"], strict=True)]
     other = {"model", "target", "observer"}
     if set(cells.get("claimed ε", ())) == {"none"}:
@@ -76,7 +88,8 @@ def surest(result: AuditResult) -> list[Measurement]:
 
     What the witness of a deletion finds is no failure of the model, and left out.
     """
-    most = max(_rates(result), default=None)
+    asked = (m.at for m in _of(result, "attack.tpr") if m.at is not None)
+    most = max(asked, default=None)
     rates = joint(result, "attack.tpr")
     return [rate for rate in rates if rate.at == most and rate.observer != WITNESS]
 
@@ -100,8 +113,9 @@ def _game(measurement: Measurement) -> _Game:
     return measurement.model, measurement.epsilon, unit, observer
 
 
-def _rates(result: AuditResult) -> list[float]:
-    return sorted({m.at for m in _of(result, "attack.tpr") if m.at is not None})
+def _place(m: Measurement) -> tuple[str, ...]:
+    """Return the first cells of the row of a number: model, ε, target and observer."""
+    return m.model, words.epsilon(m.epsilon), m.unit or NONE, m.observer or NONE
 
 
 def _numbers(
@@ -127,7 +141,11 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
     of_strongest = [m for m in result.measurements if m.attack == STRONGEST]
     bounds = {_game(m): m for m in of_strongest if m.metric == "epsilon"}
     at = _numbers(of_strongest, _game, surest=brief)
-    games = _worst_first(result, list(dict.fromkeys(map(_game, of_strongest))))
+    # The observers of each model and kind of target, those who find most first.
+    lower = {_game(rate): rate.estimate.lower for rate in surest(result)}
+    games = list(dict.fromkeys(map(_game, of_strongest)))
+    targets = list(dict.fromkeys(game[:3] for game in games))
+    games.sort(key=lambda game: (targets.index(game[:3]), -lower.get(game, 0.0)))
     shown = list(
         columns.columns([at.get(game, []) for game in games], digits=digits, brief=brief, but=_ROW)
     )
@@ -152,30 +170,16 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
     )
 
 
-def _worst_first(result: AuditResult, games: list[_Game]) -> list[_Game]:
-    """Order the observers of each model and kind of target by what they find, the most first."""
-    lower = {_game(rate): rate.estimate.lower for rate in surest(result)}
-    targets = [game[:3] for game in games]
-    return sorted(games, key=lambda game: (targets.index(game[:3]), -lower.get(game, 0.0)))
-
-
 def _attacks(result: AuditResult) -> Table:
     others = [m for m in result.measurements if m.attack != STRONGEST]
-    at = _numbers(others, lambda m: (*_game(m), m.attack))
+    at = _numbers(others, lambda m: (*_game(m), m.attack or NONE))
     shown = list(columns.columns(list(at.values()), but=_ROW))
     return Table(
         "Every attack: means and ranges of the judged trainings",
         ["model", "ε", "target", "observer", "attack", *(column.name for column in shown)],
         [
-            [
-                model,
-                words.epsilon(epsilon),
-                unit,
-                observer,
-                attack or NONE,
-                *(column.cells[row] for column in shown),
-            ]
-            for row, (model, epsilon, unit, observer, attack) in enumerate(at)
+            [model, words.epsilon(epsilon), *names, *(column.cells[row] for column in shown)]
+            for row, (model, epsilon, *names) in enumerate(at)
         ],
     )
 
@@ -194,22 +198,23 @@ def _group_utility(result: AuditResult) -> Table:
 
 def _exposed(result: AuditResult) -> Table:
     """Return quantiles of exposure, and the rates of groups."""
+    games = list(dict.fromkeys(map(_game, joint(result, "attack.auc"))))
+    place = {game: at for at, game in enumerate(games)}
     # Quantiles first, then groups.
-    rows = sorted(columns.within(result, "exposure"), key=lambda m: m.at is None)
-    ordered = sorted(rows, key=lambda m: _order(result, m))
+    exposures = sorted(
+        columns.within(result, "exposure"),
+        key=lambda m: (place.get(_game(m), len(games)), m.at is None),
+    )
     return Table(
         "Who is hit hardest: how much more often a target is found when present than when absent",
         ["model", "ε", "target", "observer", "of", "found"],
         [
             [
-                exposure.model,
-                words.epsilon(exposure.epsilon),
-                exposure.unit or NONE,
-                exposure.observer or NONE,
+                *_place(exposure),
                 exposure.group or f"{words.percent(exposure.at or 0)} of targets: at most",
                 words.interval(exposure.estimate, _DIGITS),
             ]
-            for exposure in ordered
+            for exposure in exposures
         ],
     )
 
@@ -220,19 +225,202 @@ def _blind(result: AuditResult) -> Table:
         "Blind baseline: AUC for the coins of what no model can tell",
         ["model", "ε", "target", "observer", "told by", "AUC"],
         [
-            [
-                baseline.model,
-                words.epsilon(baseline.epsilon),
-                baseline.unit or NONE,
-                baseline.observer or NONE,
-                baseline.attack or NONE,
-                words.interval(baseline.estimate, _DIGITS),
-            ]
-            for baseline in columns.within(result, "blind baseline")
+            [*_place(blind), blind.attack or NONE, words.interval(blind.estimate, _DIGITS)]
+            for blind in columns.within(result, "blind baseline")
         ],
     )
 
 
-def _order(result: AuditResult, exposure: Measurement) -> int:
-    games = list(dict.fromkeys(map(_game, joint(result, "attack.auc"))))
-    return games.index(_game(exposure)) if _game(exposure) in games else len(games)
+def curves(result: AuditResult, look: Look) -> Chart | None:
+    """Return the true-positive rate of the strongest attack against the false-positive rate.
+
+    Where the table has a rate, the chart has the number and the range of the table.
+    """
+    rates = [*digest.of(result, "membership.roc"), *joint(result, "attack.tpr")]
+    at = {(*_game(rate), rate.at): rate for rate in rates}
+    curves = sorted(at.values(), key=lambda rate: rate.at or 0)
+    several = _swept((rate.model, rate.epsilon) for rate in curves)
+    data = [
+        {**_named(rate, several), "found by": plain(rate.event or rate.attack or ""), **position}
+        for rate, position in roc_points(curves)
+    ]
+    if not data:
+        return None
+    return roc_chart(
+        "membership",
+        "Whose data an attacker can tell were used for training",
+        "The true-positive rate of the attack that is strongest at each false-positive rate, both "
+        "axes logarithmic. The dashed line is a guess. At the left are the targets that an "
+        "attacker is almost sure of. A band is the range or interval of each rate by itself, which "
+        "the table has.",
+        data,
+        {"series": "model, target, observer", "found by": "attack"},
+        look,
+        by="target",
+        label="label",
+    )
+
+
+def _swept(points: Iterable[tuple[str, float]]) -> bool:
+    """Return whether a model is at several ε."""
+    distinct = set(points)
+    return len(distinct) > len({model for model, _ in distinct})
+
+
+def _at(measurement: Measurement, *, several: bool) -> str:
+    """Return model and ε, if models have several."""
+    finite = several and math.isfinite(measurement.epsilon)
+    at = f", ε = {words.epsilon(measurement.epsilon)}" if finite else ""
+    return plain(f"{measurement.model}{at}")
+
+
+def _named(rate: Measurement, several: bool) -> Datum:
+    """Return the series of a number, with its colour by the model and its dash by the observer."""
+    model = _at(rate, several=several)
+    series = plain(f"{model}, {rate.unit}, {rate.observer}")
+    return {
+        "series": series,
+        "name": series,
+        "model": plain(rate.model),
+        "attack": rate.observer,
+        "target": f"target: {rate.unit}",
+        "label": plain(f"{model}, {rate.observer}"),
+    }
+
+
+def against_utility(result: AuditResult, look: Look) -> Chart | None:
+    """Return what the best placed observer finds against utility, one point a model and ε."""
+    data = _points(result)
+    if not data:
+        return None
+    rate = data[0]["rate"]
+    popular = sorted({one.estimate.value for one in digest.of(result, "utility.popular")})[:1]
+    served = parts.covered(data, "utility", "utility_lower", "utility_upper")
+    x = Axis.around("nDCG on held-out interactions", [*served, *popular])
+    y = Axis("true-positive rate", 0, 1)
+    return Chart(
+        "utility",
+        "What a model leaks for its utility",
+        f"The true-positive rate at {words.percent(rate)} false positives of the strongest attack "
+        "of the best placed observer, against nDCG on held-out interactions; bars are ranges over "
+        "the judged trainings. Models further right serve better; those further up leak more. The "
+        "dashed lines are a guess and the nDCG of the most popular items.",
+        parts.extremes("true-positive rate", data),
+        parts.panels(data, "target", lambda points: _utility_spec(points, popular, look, x, y)),
+        parts.numbers(_AGAINST, data),
+    )
+
+
+def _utility_spec(
+    data: list[Datum], popular: Sequence[float], look: Look, x: Axis, y: Axis
+) -> dict[str, Any]:
+    series = parts.foremost(look.series(data, "value"), data)
+    colors = {line.name: line.color for line in series}
+    rate = data[0]["rate"]
+    named, rows = parts.labels(
+        [
+            Label(
+                datum["series"],
+                y.share(datum["value"]) + parts.ABOVE,
+                colors[datum["series"]],
+                x.share(datum["utility"]),
+            )
+            for datum in data
+        ]
+        + [Label(f"guess ({words.percent(rate)})", y.share(rate))]
+        + [Label("most popular items", 1.0, x=x.share(utility)) for utility in popular]
+    )
+    base = parts.drawn_from("points").encode(
+        x=x.x("utility"), y=y.y("value"), color=parts.color(series)
+    )
+    layers = [
+        parts.dashed("guess", x=x.x("low"), x2="high", y=y.y("rate")),
+        parts.dashed("popular", x=x.x("utility")),
+        base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
+        base.mark_rule(strokeWidth=1.5).encode(x=x.x("utility_lower"), x2="utility_upper"),
+        base.mark_point(filled=True, size=90, opacity=1),
+        *named,
+    ]
+    guess = [{"low": x.low, "high": x.high, "rate": rate}]
+    reference = [{"utility": utility} for utility in popular]
+    return parts.spec(layers, points=data, guess=guess, popular=reference, labels=rows)
+
+
+def exposed(result: AuditResult, look: Look) -> Chart | None:
+    """Return how much more often groups are found, by the observer who finds most of a model."""
+    worst = most_exposed(result).values()
+    games = set(map(_game, worst))
+    several = _swept((rate.model, rate.epsilon) for rate in worst)
+    data = [
+        {
+            **_named(group, several),
+            "row": f"{group.group}, {_at(group, several=several)}"
+            if len(result.points) > 1
+            else group.group,
+            "group": group.group,
+            "seen": group.observer,
+            **parts.ends(group.estimate),
+        }
+        for group in digest.of(result, "membership.group")
+        if _game(group) in games
+    ]
+    if not data:
+        return None
+    data = [{**datum, "name": f"{datum['group']}, {datum['name']}"} for datum in data]
+    found = parts.covered(data, "value", "lower", "upper")
+    x = Axis.around("found when present, less found when absent", [0.0, *found])
+    return Chart(
+        "exposed",
+        "Who is exposed",
+        "How much more often the targets of a group are found when they are in the training data "
+        "than when they are not, by the best placed observer of each model; bars are ranges over "
+        "the judged trainings. 0 is a guess. Groups are the thirds of the targets with the most "
+        "and the fewest interactions, and those that membership.groups names.",
+        parts.extremes("difference", data),
+        parts.panels(data, "target", lambda points: _exposed_spec(points, look, x)),
+        parts.numbers(_EXPOSED, data),
+    )
+
+
+def _exposed_spec(data: list[Datum], look: Look, x: Axis) -> dict[str, Any]:
+    data = sorted(data, key=lambda datum: -datum["value"])
+    rows = list(dict.fromkeys(datum["row"] for datum in data))
+    color = parts.color(look.series(data, "value"))
+    title = vega.Y("row:N", sort=rows, title=None, axis=vega.Axis(ticks=False, domain=False))
+    base = parts.drawn_from("points").encode(x=x.x("value"), y=title, color=color)
+    layers = [
+        parts.dashed("guess", x=x.x("value")),
+        base.mark_rule(strokeWidth=1.5).encode(x=x.x("lower"), x2="upper"),
+        base.mark_point(filled=True, size=90, opacity=1),
+    ]
+    size = parts.SIZE[0], _PITCH * len(rows)
+    return parts.spec(layers, size, points=data, guess=[{"value": 0}])
+
+
+def _points(result: AuditResult) -> list[Datum]:
+    utility = {(m.model, m.epsilon): m.estimate for m in digest.of(result, "utility.ndcg")}
+    bounds = {_game(game): game.estimate.lower for game in digest.of(result, "epsilon")}
+    worst = {key: rate for key, rate in most_exposed(result).items() if key[:2] in utility}
+    several = _swept(key[:2] for key in worst)
+    points = []
+    for (model, epsilon, unit), game in worst.items():
+        served = utility[model, epsilon]
+        series = _at(game, several=several)
+        bound = bounds.get(_game(game))
+        points.append(
+            {
+                "series": series,
+                "model": plain(model),
+                "name": f"{series}, {unit}",
+                "target": f"target: {unit}",
+                "seen": f"{unit}, {game.observer}",
+                "rate": game.at,
+                **parts.ends(game.estimate),
+                "utility": served.value,
+                "utility_lower": served.lower,
+                "utility_upper": served.upper,
+                "utility_words": words.interval(served),
+                "certified": "–" if bound is None else f"≥ {rounding.at_least(bound)}",
+            }
+        )
+    return points

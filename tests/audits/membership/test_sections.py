@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dpaudit.audits.membership import charts as drawings
 from dpaudit.audits.membership import tables
 from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.core.estimate import Estimate
@@ -153,7 +152,7 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
     result = base.model_copy(update={"measurements": measurements})
     [said] = verdicts.of(result)
     assert "the scores of the target's own" in said.sentences[1]
-    drawn = drawings.against_utility(result, Look(["own"]))
+    drawn = tables.against_utility(result, Look(["own"]))
     assert drawn is not None
     assert drawn.numbers.cells[0][1] == "interaction, scores"
 
@@ -215,7 +214,7 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
         else measurement
         for measurement in result.measurements
     ]
-    drawn = drawings.curves(result.model_copy(update={"measurements": zero}), Look(["own"]))
+    drawn = tables.curves(result.model_copy(update={"measurements": zero}), Look(["own"]))
     assert drawn is not None
     assert [panel.name for panel in drawn.panels] == ["target: interaction", "target: user"]
     points = points_of(drawn)
@@ -239,7 +238,7 @@ def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
     """Also where another attack is the strongest at that rate, and beside points of its own."""
     result = record(make)
     table = tables.tables(result)[0]
-    drawn = drawings.curves(result, Look(["own"]))
+    drawn = tables.curves(result, Look(["own"]))
     assert drawn is not None
     points = {(point["series"], point["x"]): point for point in points_of(drawn)}
     assert len(points) == len(points_of(drawn))
@@ -277,7 +276,7 @@ def points_of(chart: Chart) -> list[dict[str, Any]]:
 
 
 def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Valid) -> None:
-    drawn = drawings.against_utility(two(make), Look(["other", "own"]))
+    drawn = tables.against_utility(two(make), Look(["other", "own"]))
     assert drawn is not None
     assert [panel.name for panel in drawn.panels] == ["target: interaction", "target: user"]
     for panel in drawn.panels:
@@ -292,7 +291,7 @@ def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Va
     assert of_own["seen"] == "interaction, scores"
     assert of_own["certified"] == "≥ 0"
     # One model alone has nothing beside it: its numbers stand in the tables.
-    alone = drawings.against_utility(record(make), Look(["own"]))
+    alone = tables.against_utility(record(make), Look(["own"]))
     assert alone is not None
     assert not alone.panels
 
@@ -303,7 +302,7 @@ def test_the_most_popular_items_are_a_line_of_reference(make: Make) -> None:
         metric="utility.popular", model="own", epsilon=1.0, estimate=Estimate.exact(0.6, "lists")
     )
     result = result.model_copy(update={"measurements": [*result.measurements, popular]})
-    drawn = drawings.against_utility(result, Look(["other", "own"]))
+    drawn = tables.against_utility(result, Look(["other", "own"]))
     assert drawn is not None
     data = drawn.panels[0].spec["datasets"]
     assert data["popular"] == [{"utility": 0.6}]
@@ -311,7 +310,7 @@ def test_the_most_popular_items_are_a_line_of_reference(make: Make) -> None:
 
 
 def test_colours_are_models_and_dashes_are_observers(make: Make) -> None:
-    drawn = drawings.curves(two(make), Look(["own", "other"]))
+    drawn = tables.curves(two(make), Look(["own", "other"]))
     assert drawn is not None
     panel = drawn.panels[0]
     scales = {
@@ -337,7 +336,7 @@ def test_who_is_exposed_is_drawn_for_the_best_placed_observer(make: Make, valid:
     ]
     kept = [each for each in base.measurements if each.metric != "membership.group"]
     result = base.model_copy(update={"measurements": [*kept, *groups]})
-    drawn = drawings.exposed(result, Look(["own"]))
+    drawn = tables.exposed(result, Look(["own"]))
     assert drawn is not None
     (panel,) = drawn.panels
     assert valid(panel.spec)
@@ -349,7 +348,7 @@ def test_who_is_exposed_is_drawn_for_the_best_placed_observer(make: Make, valid:
     assert low < 0 < max(point["upper"] for point in points_of(drawn)) < high
     assert "rare items" in drawn.summary
     without = base.model_copy(update={"measurements": kept})
-    assert drawings.exposed(without, Look(["own"])) is None
+    assert tables.exposed(without, Look(["own"])) is None
 
 
 def test_a_utility_that_was_not_measured_is_not_drawn(make: Make) -> None:
@@ -358,7 +357,7 @@ def test_a_utility_that_was_not_measured_is_not_drawn(make: Make) -> None:
         measurement for measurement in bare.measurements if measurement.metric != "utility.ndcg"
     ]
     without = bare.model_copy(update={"measurements": unmeasured})
-    assert drawings.against_utility(without, Look(["own"])) is None
+    assert tables.against_utility(without, Look(["own"])) is None
 
 
 @pytest.mark.long
