@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from dpaudit.core import rounding
@@ -11,20 +11,11 @@ from dpaudit.record.result import DataRecord, Measurement, ModelRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections.base import (
-    ACCOUNTS_UNTRIED,
-    GAMES_UNTRIED,
-    MEMBERSHIP_UNTRIED,
-    Sections,
-)
+from dpaudit.reports.sections.base import GAMES_UNTRIED, Sections
 from dpaudit.reports.table import NONE, Column, Table
 
 # What is seen of a user.
-_SEEN: Mapping[str, str] = {
-    "scores": "own scores",
-    "own-list": "own list",
-    "factors": "own factors",
-}
+_SEEN = {"scores": "own scores", "own-list": "own list", "factors": "own factors"}
 _NOTES = (
     "Attributes: an attacker knows the attribute of half of the users, drawn at random, learns "
     "from what the model answers about them, and guesses the attributes of the others. The "
@@ -51,7 +42,6 @@ class AttributeSections(Sections):
     """Rows are attributes and observers, instead of values of ε."""
 
     shown: ClassVar[frozenset[str]] = Sections.shown | {"attributes"}
-    beyond: ClassVar[Sequence[str]] = (MEMBERSHIP_UNTRIED, ACCOUNTS_UNTRIED)
 
     def tables(self) -> list[Table]:
         """Return the table of attributes."""
@@ -73,7 +63,8 @@ class AttributeSections(Sections):
 
     def metered(self) -> Iterable[Measurement]:
         """Return the advantages over the model without the user, and those that gates judge."""
-        return [one for one in digest.of(self.result, "attributes.advantage") if _joint(one)]
+        advantages = digest.of(self.result, "attributes.advantage")
+        return [one for one in advantages if one.estimate.kind == "frequentist"]
 
     def frequency(self, measurement: Measurement) -> Frequency | None:
         """Return how many more guesses are right."""
@@ -106,9 +97,7 @@ class AttributeSections(Sections):
 
     def columns(self, model: ModelRecord) -> list[Column]:
         """Return the columns of one model's attributes, the most important first."""
-        table = self._table(2)
-        rows = [row for row in table.cells if row[0] == model.label]
-        cells = {name: [row[at] for row in rows] for at, name in enumerate(table.header)}
+        cells = dict(self._table(2).columns(model.label))
         named = zip(cells["attribute"], cells["seen"], strict=True)
         guessed = [f"{attribute}, {seen}" for attribute, seen in named]
         other = {"model", "attribute", "seen"}
@@ -127,42 +116,33 @@ class AttributeSections(Sections):
         measured = digest.of(self.result, "attributes.advantage")
         return [one for one in measured if one.basis == bases.BEYOND_ABSENT]
 
-    def _like(self, one: Measurement, metric: str, basis: str) -> Measurement | None:
-        """Return the number of the same attribute from the same sight, or from none."""
+    def _number(
+        self, one: Measurement, metric: str, basis: str, digits: int, *, interval: bool = False
+    ) -> str:
+        """Return the number of the same attribute from the same sight, or from none, as text."""
         place = one.model, one.epsilon, one.attribute
-        return next(
-            (
-                other
-                for other in digest.of(self.result, metric)
-                if (other.model, other.epsilon, other.attribute) == place
+        for other in digest.of(self.result, f"attributes.{metric}"):
+            if (
+                (other.model, other.epsilon, other.attribute) == place
                 and other.basis == basis
                 and other.observer in (None, one.observer)
-            ),
-            None,
-        )
-
-    def _value(self, one: Measurement, metric: str, basis: str, digits: int) -> str:
-        other = self._like(one, metric, basis)
-        return NONE if other is None else rounding.measured(other.estimate.value, digits)
-
-    def _interval(self, one: Measurement, metric: str, basis: str, digits: int) -> str:
-        other = self._like(one, metric, basis)
-        return NONE if other is None else words.interval(other.estimate, digits)
+            ):
+                shown = other.estimate
+                value = rounding.measured(shown.value, digits)
+                return words.interval(shown, digits) if interval else value
+        return NONE
 
     def _table(self, digits: int) -> Table:
-        auc, accuracy, advantage = (
-            f"attributes.{name}" for name in ("auc", "accuracy", "advantage")
-        )
         numbers = [
-            ("AUC", self._interval, auc, bases.ANSWERS),
-            ("AUC without the user", self._value, auc, bases.ABSENT),
-            ("AUC of raw history", self._value, auc, bases.HISTORY),
-            ("advantage", self._interval, advantage, bases.BEYOND_ABSENT),
-            ("over a guess", self._value, advantage, bases.BEYOND_GUESS),
-            ("over raw history", self._value, advantage, bases.BEYOND_HISTORY),
-            ("accuracy", self._value, accuracy, bases.ANSWERS),
-            ("of raw history", self._value, accuracy, bases.HISTORY),
-            ("of largest class", self._value, accuracy, bases.GUESS),
+            ("AUC", "auc", bases.ANSWERS),
+            ("AUC without the user", "auc", bases.ABSENT),
+            ("AUC of raw history", "auc", bases.HISTORY),
+            ("advantage", "advantage", bases.BEYOND_ABSENT),
+            ("over a guess", "advantage", bases.BEYOND_GUESS),
+            ("over raw history", "advantage", bases.BEYOND_HISTORY),
+            ("accuracy", "accuracy", bases.ANSWERS),
+            ("of raw history", "accuracy", bases.HISTORY),
+            ("of largest class", "accuracy", bases.GUESS),
         ]
         cells = [
             [
@@ -170,7 +150,10 @@ class AttributeSections(Sections):
                 words.epsilon(one.epsilon),
                 one.attribute or NONE,
                 _seen(one),
-                *(show(one, metric, basis, digits) for _, show, metric, basis in numbers),
+                *(
+                    self._number(one, metric, basis, digits, interval=name in ("AUC", "advantage"))
+                    for name, metric, basis in numbers
+                ),
             ]
             for one in self._advantages()
         ]
@@ -178,21 +161,16 @@ class AttributeSections(Sections):
         return Table("Attributes guessed from a model's answers", header, cells)
 
     def _sentence(self, one: Measurement) -> str:
-        auc = "attributes.auc"
-        at = f"At ε = {words.epsilon(one.epsilon)}, from" if self._swept(one) else "From"
-        return (
-            f"{at} the {_seen(one)}, {one.attribute} is guessed with AUC "
-            f"{self._value(one, auc, bases.ANSWERS, 2)}; from the raw history "
-            f"{self._value(one, auc, bases.HISTORY, 2)}; from a model without the user "
-            f"{self._value(one, auc, bases.ABSENT, 2)}."
+        answers, history, absent = (
+            self._number(one, "auc", basis, 2)
+            for basis in (bases.ANSWERS, bases.HISTORY, bases.ABSENT)
         )
-
-    def _swept(self, one: Measurement) -> bool:
-        return digest.swept(self.result, one.model)
-
-
-def _joint(one: Measurement) -> bool:
-    return one.estimate.kind == "frequentist"
+        at = digest.swept_at(self.result, one)
+        return (
+            f"{f'{at[1:].capitalize()}, from' if at else 'From'} the {_seen(one)}, {one.attribute} "
+            f"is guessed with AUC {answers}; from the raw history {history}; from a model without "
+            f"the user {absent}."
+        )
 
 
 def _seen(one: Measurement) -> str:

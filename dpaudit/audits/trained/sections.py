@@ -76,7 +76,10 @@ class TrainedSections(Sections):
 
     def tables(self) -> list[Table]:
         """Return the tables of models, of attacks on them, and of their games' divergences."""
-        return [*super().tables(), *self.revealed(), *_divergences(self.result)]
+        divergences = columns.within(self.result, "divergence of games")
+        caption = "Divergence of the games' observations on D' from those on D, in nats"
+        by_estimator = crossed(caption, divergences, ("model", "epsilon", "pair"))
+        return [*super().tables(), *self.revealed(), *([by_estimator] if divergences else [])]
 
     def revealed(self) -> list[Table]:
         """Return the tables of what attacks recover, and of the comparison with one model."""
@@ -130,17 +133,13 @@ def _sign(recovered: Measurement) -> int:
 def _sentence(recovered: Measurement, result: AuditResult) -> str:
     """Return a recovery beside that from item means, or from the most popular items."""
     key = recovered.model_copy(update={"basis": bases.MEANS}).key
-    means = next(
-        (measurement.estimate for measurement in result.measurements if measurement.key == key),
-        None,
-    )
+    means = next((m.estimate for m in result.measurements if m.key == key), None)
     share = _sign(recovered) > 0
     guess = "the most popular items" if share else "item means"
     low, high = recovered.estimate.lower, recovered.estimate.upper
     inside = ", which the interval includes" if means and low <= means.value <= high else ""
     beside = f"; {guess}, a guess, have {rounding.measured(means.value)}{inside}" if means else ""
-    swept = digest.swept(result, recovered.model)
-    where = f" at ε = {words.epsilon(recovered.epsilon)}" if swept else ""
+    where = digest.swept_at(result, recovered)
     source = "submissions" if recovered.detail == bases.SUBMITTED else "the released model"
     measure = recovered.metric.rpartition(".")[2]
     return (
@@ -155,25 +154,24 @@ def interval(estimate: Estimate | None) -> str:
     return words.interval(estimate) if estimate else NONE
 
 
-def _recovered(result: AuditResult) -> list[Table]:
-    """Return a table of errors for each attacker."""
-    tables = []
+def _recovered(result: AuditResult) -> Iterator[Table]:
+    """Yield a table of errors for each attacker."""
     for section, basis_of in ((_OF_MODELS, _COLUMNS), (_OF_SUBMISSIONS, _READ)):
         errors = columns.within(result, section)
-        labels = dict.fromkeys(error.attack or "" for error in errors)
-        tables += [_attack(label, errors, basis_of) for label in labels]
-    return tables
+        for label in dict.fromkeys(error.attack for error in errors):
+            yield _attack([error for error in errors if error.attack == label], basis_of)
 
 
-def _attack(label: str, errors: Sequence[Measurement], basis_of: Mapping[str, str]) -> Table:
-    of_attack = [error for error in errors if error.attack == label]
-    points = dict.fromkeys((error.model, error.epsilon, error.metric) for error in of_attack)
-    at = {(e.model, e.epsilon, e.metric, e.detail): e.estimate for e in of_attack}
+def _attack(errors: Sequence[Measurement], basis_of: Mapping[str, str]) -> Table:
+    points: dict[tuple[str, float, str], dict[str | None, Estimate]] = {}
+    for error in errors:
+        point = points.setdefault((error.model, error.epsilon, error.metric), {})
+        point[error.detail] = error.estimate
     # Without a model, an attacker that lists items lists the most popular.
-    lists = of_attack[0].metric.endswith(("precision", "recall"))
+    lists = errors[0].metric.endswith(("precision", "recall"))
     guess = "the most popular" if lists else "item means"
     return Table(
-        f"Sensitive ratings recovered by {label}, and the gain over other guesses",
+        f"Sensitive ratings recovered by {errors[0].attack or ''}, and the gain over other guesses",
         ["model", "ε", "measure", *(name.replace("item means", guess) for name in basis_of)],
         [
             [
@@ -181,26 +179,22 @@ def _attack(label: str, errors: Sequence[Measurement], basis_of: Mapping[str, st
                 words.epsilon(epsilon),
                 metric.rpartition(".")[2],
                 *(
-                    _shown(at.get((model, epsilon, metric, basis)), basis)
+                    rounding.measured(at[basis].value)
+                    if basis in at and basis in _PLAIN
+                    else interval(at.get(basis))
                     for basis in basis_of.values()
                 ),
             ]
-            for model, epsilon, metric in points
+            for (model, epsilon, metric), at in points.items()
         ],
     )
-
-
-def _shown(estimate: Estimate | None, basis: str) -> str:
-    if estimate and basis in _PLAIN:
-        return rounding.measured(estimate.value)
-    return interval(estimate)
 
 
 def crossed(
     caption: str,
     measurements: Sequence[Measurement],
     fields: Sequence[str],
-    column: Callable[[Measurement], str],
+    column: Callable[[Measurement], str] = lambda measurement: measurement.detail or "",
 ) -> Table:
     """Return a table of estimates whose rows differ in some fields, and whose columns in another.
 
@@ -208,21 +202,19 @@ def crossed(
         caption: what the table shows.
         measurements: what is measured.
         fields: the fields that tell rows apart.
-        column: returns the name of a measurement's column.
+        column: returns the name of a measurement's column; by default its detail.
     """
-    at = {
-        (tuple(getattr(measurement, name) for name in fields), column(measurement)): (
-            measurement.estimate
-        )
-        for measurement in measurements
-    }
-    names = dict.fromkeys(name for _, name in at)
+    rows: dict[tuple[str | float | None, ...], dict[str, Estimate]] = {}
+    for measurement in measurements:
+        row = rows.setdefault(tuple(getattr(measurement, name) for name in fields), {})
+        row[column(measurement)] = measurement.estimate
+    names = dict.fromkeys(map(column, measurements))
     return Table(
         caption,
         [_HEADERS.get(name, name) for name in fields] + list(names),
         [
-            [*map(_text, row), *(interval(at.get((row, name))) for name in names)]
-            for row in dict.fromkeys(row for row, _ in at)
+            [*map(_text, key), *(interval(row.get(name)) for name in names)]
+            for key, row in rows.items()
         ],
     )
 
@@ -231,26 +223,13 @@ def _text(value: str | float | None) -> str:
     return words.epsilon(value) if isinstance(value, float) else value or ""
 
 
-def _detail(measurement: Measurement) -> str:
-    return measurement.detail or ""
-
-
 def _compared(result: AuditResult) -> list[Table]:
     """Return the table of the differences of models from one model, if they were measured."""
     differences = columns.within(result, "comparison")
     if not differences:
         return []
     caption = f"Difference on held-out data from {differences[0].against}, fold by fold (paired)"
-    return [crossed(caption, differences, ("model", "epsilon"), _detail)]
-
-
-def _divergences(result: AuditResult) -> list[Table]:
-    """Return the table of the divergences that games measured, by estimator."""
-    divergences = columns.within(result, "divergence of games")
-    if not divergences:
-        return []
-    caption = "Divergence of the games' observations on D' from those on D, in nats"
-    return [crossed(caption, divergences, ("model", "epsilon", "pair"), _detail)]
+    return [crossed(caption, differences, ("model", "epsilon"))]
 
 
 _DRAWN = {

@@ -24,7 +24,6 @@ from dpaudit.record.result import (
     ClaimRecord,
     DataRecord,
     Measurement,
-    ModelRecord,
     VerdictRecord,
 )
 from dpaudit.reports import palette, words
@@ -87,16 +86,17 @@ _PRIORS = (2, *_BASE_RATES)
 
 def card_of(result: AuditResult) -> PrivacyCard:
     """Return the card of a run: the owner's statements in its config, and its results."""
+    stated = statements_of(result)
     return PrivacyCard(
         deployment=deployment_of(result),
-        stated=_stated(result),
+        stated={name: getattr(stated, name) or NOT_STATED for name in STATEMENTS},
         audit=AuditFacts(
             tool=result.tool, started=result.timing.started, confidence=result.family.confidence
         ),
         guarantees=guarantees_of(result),
         data=result.data and _data(result.data),
         mechanisms=list(_mechanisms(result)),
-        utility=[*map(_measured, _of_roles(result, "utility"))],
+        utility=[*map(_measured, of_roles(result, "utility"))],
         correctness=list(_correctness(result)),
         attacks=[
             AttackTried(
@@ -149,10 +149,8 @@ def deployed_part(result: AuditResult) -> AuditResult:
             "findings": [
                 finding
                 for finding in result.findings
-                if any(
-                    finding.model == label and finding.epsilon in (None, epsilon)
-                    for label, epsilon in points
-                )
+                if (finding.model, finding.epsilon) in points
+                or (finding.epsilon is None and finding.model in labels)
             ],
             **{
                 name: [
@@ -241,11 +239,6 @@ def _found(row: Frequency) -> Found:
     )
 
 
-def _stated(result: AuditResult) -> dict[str, str | list[str]]:
-    card = statements_of(result)
-    return {name: getattr(card, name) or NOT_STATED for name in STATEMENTS}
-
-
 def _data(data: DataRecord) -> DataCounts:
     return DataCounts(
         users=words.about(data.users),
@@ -282,7 +275,7 @@ def _correctness(result: AuditResult) -> Iterator[str]:
             "Finite precision: released values lie on a public grid, and noise adds at most 2^-30 "
             "to ε for each number that differs."
         )
-    for counted in _of_roles(result, "assumption"):
+    for counted in of_roles(result, "assumption"):
         where = f"{counted.model} at ε = {words.epsilon(counted.epsilon)}"
         what = entry(counted.metric).words
         of = f" ({apart})" if (apart := _details(counted)) else ""
@@ -293,14 +286,14 @@ def _correctness(result: AuditResult) -> Iterator[str]:
 def _results(result: AuditResult) -> list[MeasuredNumber]:
     """Return the results of attacks; of several efforts or rounds, those of the last."""
     last: dict[tuple[Any, ...], Measurement] = {}
-    for result_of in _of_roles(result, "recovery", "attack"):
+    for result_of in of_roles(result, "recovery", "attack"):
         whole = result_of.unit is None or result_of.attack == STRONGEST
         if whole and result_of.basis not in _REFERENCES:
             last[result_of.model_copy(update={"effort": None, "step": None}).key] = result_of
     return [*map(_measured, last.values())]
 
 
-def _of_roles(result: AuditResult, *roles: Role) -> list[Measurement]:
+def of_roles(result: AuditResult, *roles: Role) -> list[Measurement]:
     """Return the measurements whose metrics have one of these roles."""
     return [number for number in result.measurements if entry(number.metric).role in roles]
 
@@ -330,30 +323,25 @@ def guarantees_of(result: AuditResult) -> list[Guarantee]:
     """Return each model at each ε with its claim, its verdict and what both mean."""
     models = {model.label: model for model in result.models}
     verdicts = {(verdict.model, verdict.epsilon): verdict for verdict in result.verdicts}
-    return [
-        _guarantee(
-            models[point.model], point.claim, verdicts[point.model, point.epsilon], result.data
+    guarantees = []
+    for point in result.points:
+        verdict = verdicts[point.model, point.epsilon]
+        guarantees.append(
+            Guarantee(
+                model=point.model,
+                defense=models[point.model].defense,
+                mechanism=models[point.model].variant,
+                sweep_epsilon=point.epsilon,
+                verdict=verdict.verdict,
+                reason=verdict.reason,
+                power=verdict.factor,
+                condition=verdict.condition,
+                certified=verdict.certified,
+                derived=_derived(point.claim, verdict, result.data),
+                **(_claimed(point.claim) if point.claim else {}),
+            )
         )
-        for point in result.points
-    ]
-
-
-def _guarantee(
-    model: ModelRecord, claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None
-) -> Guarantee:
-    return Guarantee(
-        model=model.label,
-        defense=model.defense,
-        mechanism=model.variant,
-        sweep_epsilon=verdict.epsilon,
-        verdict=verdict.verdict,
-        reason=verdict.reason,
-        power=verdict.factor,
-        condition=verdict.condition,
-        certified=verdict.certified,
-        derived=_derived(claim, verdict, data),
-        **({} if claim is None else _claimed(claim)),
-    )
+    return guarantees
 
 
 def _claimed(claim: ClaimRecord) -> dict[str, Any]:

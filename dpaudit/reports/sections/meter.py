@@ -97,15 +97,29 @@ def _limited(
     judged: Sequence[tuple[Gate | None, GateRecord]],
     points: Sequence[PointRecord],
 ) -> Frequency | None:
-    limits = [
-        gate.max
-        for gate, _ in judged
-        if frequency
-        and gate
-        and isinstance(gate.max, float)
-        and picked_by(gate, [frequency.measurement], points)
+    if frequency is None:
+        return None
+    limits = (limit for limit, _ in limiting(judged, frequency.measurement, points))
+    return replace(frequency, limit=min(limits, default=None))
+
+
+def limiting(
+    judged: Sequence[tuple[Gate | None, GateRecord]],
+    number: Measurement,
+    points: Sequence[PointRecord],
+) -> list[tuple[float, GateRecord]]:
+    """Return the gates that limit a number from above, each with its limit.
+
+    Args:
+        judged: the gates of a record.
+        number: the number.
+        points: the points of the record.
+    """
+    return [
+        (gate.max, record)
+        for gate, record in judged
+        if gate and isinstance(gate.max, float) and picked_by(gate, [number], points)
     ]
-    return frequency and replace(frequency, limit=min(limits, default=None))
 
 
 def gates(result: AuditResult) -> list[tuple[Gate | None, GateRecord]]:
