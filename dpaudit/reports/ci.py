@@ -219,10 +219,8 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
         for name, waiver in accepted_findings(result.waivers).items()
     }
     claims = [
-        _claim(
-            verdict, stated[verdict.model, verdict.epsilon], result, accepted.get(verdict.id, "")
-        )
-        for verdict in result.verdicts
+        _claim(record, stated[record.model, record.epsilon], result, accepted.get(record.id, ""))
+        for record in result.verdicts
     ]
     gates = [_gate(gate, result, accepted.get(gate.id, "")) for gate in result.gates]
     checks = [*claims, *gates, *_waivers(result), *_noticed(result)]
@@ -318,22 +316,20 @@ def _waivers(result: AuditResult) -> Iterator[CiCheck]:
 def _noticed(result: AuditResult) -> Iterator[CiCheck]:
     """Yield the findings, each once, at the table of their model."""
     places = {verdict.model: _place(verdict.id, result) for verdict in reversed(result.verdicts)}
-    findings = {
-        (
-            finding.model,
-            finding.about,
-            f"{finding.model}: {finding.text} {finding.remedy}",
-        ): rules.of_finding(finding.about)
+    noticed = [
+        (finding.model, finding.about, f"{finding.text} {finding.remedy}")
         for finding in result.findings
-    }
-    findings |= {
-        (pair.model, "drift", f"{pair.model}: {pair.drift}."): rules.DRIFT
-        for pair in result.pairs
-        if pair.drift
-    }
-    for (model, about, said), rule in findings.items():
-        place = places.get(model, _RECORD)
-        yield CiCheck("finding", f"finding/{model}/{about}", rule, "noticed", said, place)
+    ]
+    noticed += [(pair.model, "drift", f"{pair.drift}.") for pair in result.pairs if pair.drift]
+    for model, about, said in dict.fromkeys(noticed):
+        yield CiCheck(
+            "finding",
+            f"finding/{model}/{about}",
+            rules.of_finding(about),
+            "noticed",
+            f"{model}: {said}",
+            places.get(model, _RECORD),
+        )
 
 
 def _place(name: str, result: AuditResult) -> PlaceRecord:

@@ -7,12 +7,10 @@ from dpaudit.reports import digest
 from dpaudit.reports.render import page, toml
 from dpaudit.reports.sections import footnotes, screen, summary, tables, verdicts, waivers
 from dpaudit.reports.sections.base import charts_of, not_tried
-from dpaudit.reports.sections.footnotes import interval_table
 
 
 def render(result: AuditResult) -> str:
     """Render the report as one HTML file that includes its scripts and data and loads nothing."""
-    tried = [tables.attacks(result), tables.pairs(result), tables.games(result)]
     return page.render(
         "report.html.j2",
         charts=charts_of(result),
@@ -27,8 +25,8 @@ def render(result: AuditResult) -> str:
         gates=tables.gates(result),
         results=tables.results(result),
         footnotes=footnotes.notes(result),
-        audited=[table for table in (tables.models(result), tables.claims(result)) if table],
-        tried=[table for table in (*tried, interval_table(result)) if table],
+        audited=tables.audited(result),
+        tried=tables.tried(result),
         untried=not_tried(result),
         provenance=tables.provenance(result),
         config=toml.render(result.config),

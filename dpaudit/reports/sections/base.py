@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from dpaudit.core import registry
 from dpaudit.core.messages import plain
@@ -160,10 +160,6 @@ class Sections:
         return "users", f"{data.trained} train the models, {data.attacked} {verb} attacked"
 
 
-class _Kind(Protocol):
-    def sections(self) -> type[Sections]: ...
-
-
 def sections_of(result: AuditResult) -> Sections:
     """Return the sections of a record's kind; the default if that kind is not installed.
 
@@ -172,8 +168,8 @@ def sections_of(result: AuditResult) -> Sections:
     """
     if result.kind not in registry.names("audits"):
         return Sections(result)
-    kind: _Kind = registry.load("audits", result.kind)
-    return kind.sections()(result)
+    kind: type[Sections] = registry.load("audits", result.kind).sections()
+    return kind(result)
 
 
 def charts_of(result: AuditResult) -> list[Chart]:

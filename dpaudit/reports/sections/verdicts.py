@@ -70,14 +70,12 @@ def of(result: AuditResult) -> list[ModelVerdict]:
             key=lambda record: record.epsilon,
         )
         stated = [claims[record.model, record.epsilon] for record in sweep]
-        sentences = [
-            *_claims(result, sweep, stated),
-            *_waived(result, sweep),
-        ]
+        false = {record.id for record in sweep if record.verdict == "false"}
+        waived = [waivers.line(waiver, result) for waiver in result.waivers if waiver.id in false]
         judged = [sentence for _, sentence in sections_of(result).judged(model)]
         leaks = _leaks(result, model, sweep)
-        statements = [*sentences, *judged, *leaks]
-        rows.append(ModelVerdict(model.label, badge(result, [model]), statements, judged))
+        sentences = [*_claims(result, sweep, stated), *waived, *judged, *leaks]
+        rows.append(ModelVerdict(model.label, badge(result, [model]), sentences, judged))
     return sorted(rows, key=lambda row: palette.order(row.badge))
 
 
@@ -138,15 +136,13 @@ def _claims(
         )
     kept = [record for record in sweep if record.verdict == "survived"]
     if kept:
-        games = dict.fromkeys(
-            _game(record.decided_by, by_epsilon[record.epsilon]) for record in kept
-        )
+        games = [_game(record.decided_by, by_epsilon[record.epsilon]) for record in kept]
         yield (
             f"No violation found {_at(kept)}. The same attack catches leaks of "
             f"{words.caught(kept)}; it may miss smaller ones. This is no proof of privacy: other "
             "attacks may find more."
         )
-        yield " ".join(games)
+        yield " ".join(dict.fromkeys(games))
     yield from _uncovered(sweep, by_epsilon)
     reasons = [_reason(result, record, by_epsilon[record.epsilon]) for record in sweep]
     for reason, sentence in _UNTESTED.items():
@@ -156,14 +152,6 @@ def _claims(
             of_model = _games(result, untested[0].model)
             decides = remedy(result.kind, of_model[0]) if of_model else ""
             yield _capital(f"{sentence.format(at=_at(untested), decides=decides)}.")
-
-
-def _waived(result: AuditResult, sweep: list[VerdictRecord]) -> Iterator[str]:
-    """Yield who accepts the false claims of a model, until when and why."""
-    false = {record.id for record in sweep if record.verdict == "false"}
-    for waiver in result.waivers:
-        if waiver.id in false:
-            yield waivers.line(waiver, result)
 
 
 def _uncovered(
@@ -216,18 +204,14 @@ def _leaks(result: AuditResult, model: ModelRecord, sweep: list[VerdictRecord]) 
             f"ε ≥ {rounding.at_least(most.certified or 0, 2)} is certified{where}. "
             f"{_game(most.decided_by, None)}"
         )
-    yield from _recovered(result, free)
-
-
-def _recovered(result: AuditResult, free: list[VerdictRecord]) -> Iterator[str]:
     points = {(record.model, record.epsilon) for record in free}
     accuracies = digest.of(result, "attack.accuracy")
     attacks = [attack for attack in accuracies if (attack.model, attack.epsilon) in points]
     if attacks:
-        most = max(attacks, key=lambda attack: attack.estimate.lower)
+        best = max(attacks, key=lambda attack: attack.estimate.lower)
         yield (
-            f"The attack {most.attack!r} recovers {words.shares(most.estimate)} of the hidden "
-            f"ratings at ε = {words.epsilon(most.epsilon)}."
+            f"The attack {best.attack!r} recovers {words.shares(best.estimate)} of the hidden "
+            f"ratings at ε = {words.epsilon(best.epsilon)}."
         )
 
 
