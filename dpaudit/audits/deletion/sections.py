@@ -82,7 +82,11 @@ def sentence(result: AuditResult, label: str, unit: str) -> str:
     certified = _teller(result, label, unit).estimate.lower
     bound = f" (ε ≥ {rounding.at_least(certified, 2)})" if certified > 0 else ""
     parts = [f"Deletion by {how}.", _plainly(result, label, unit, bound)]
-    return " ".join([*parts, *_left(result, label, unit), *_took(result, label)])
+    parts += _left(result, label, unit)
+    if label in result.timing.deletions:
+        training, deletion = map(words.seconds, result.timing.deletions[label])
+        parts.append(f"It forgets in {deletion}; a training takes {training}.")
+    return " ".join(parts)
 
 
 def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str:
@@ -99,11 +103,8 @@ def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str
     deleted = f"deleted {unit}s from those that were never there"
     if verdict in _TOLD:
         sight = words.observer(_teller(result, label, unit).observer or "")
-        beside = ""
-        if verdict is palette.TRACE_LEFT:
-            beside = ", and the limit allows it"
-            if "inconclusive" in outcomes:
-                beside = ", and it is open whether the limit allows it"
+        allowed = "it is open whether the limit" if "inconclusive" in outcomes else "the limit"
+        beside = f", and {allowed} allows it" if verdict is palette.TRACE_LEFT else ""
         return f"{verdict.shown}: who sees {sight} tells {deleted}{bound}{beside}."
     if open_ := _open(result, bounds):
         return f"UNDECIDED: {open_.text}"
@@ -260,13 +261,6 @@ def _left(result: AuditResult, label: str, unit: str) -> Iterator[str]:
             f"The largest advantage of an observer is {words.interval(after.estimate)}, and "
             f"{words.interval(first.estimate)} before the deletion."
         )
-
-
-def _took(result: AuditResult, label: str) -> Iterator[str]:
-    """Say how long the deletion took beside a training."""
-    if label in result.timing.deletions:
-        training, deletion = map(words.seconds, result.timing.deletions[label])
-        yield f"It forgets in {deletion}; a training takes {training}."
 
 
 def _advantage(result: AuditResult, label: str, unit: str) -> Measurement | None:

@@ -113,12 +113,11 @@ class MembershipSections(Sections):
         target, observer = measurement.unit, measurement.observer or ""
         attacker = f"{_SHORT.get(observer, observer)}, for {target}s"
         kind = "deleted" if deletion.forgets(self.result, measurement.model) else "training"
+        recognised = f"{kind} {target}s are recognised"
         if measurement.metric == "attack.tpr" and measurement.at is not None:
-            clause = f"{kind} {target}s are recognised"
-            return Frequency(measurement, attacker, clause, measurement.at, measurement.at)
+            return Frequency(measurement, attacker, recognised, measurement.at, measurement.at)
         if measurement.metric == "attack.advantage":
-            clause = f"{kind} {target}s are recognised beyond false alarms"
-            return Frequency(measurement, attacker, clause, 0.0)
+            return Frequency(measurement, attacker, f"{recognised} beyond false alarms", 0.0)
         if measurement.metric == "attack.auc":
             clause = f"comparisons of a {kind} {target} with another one are right"
             return Frequency(measurement, attacker, clause, 0.5)
@@ -194,9 +193,6 @@ class MembershipSections(Sections):
         """Return whether the model's claim is not about who finds most at this rate."""
         claims = {(point.model, point.epsilon): point.claim for point in self.result.points}
         claim = claims[rate.model, rate.epsilon]
-        return claim is not None and any(
-            not game.tests(claim)
-            for game in digest.of(self.result, "epsilon")
-            if (game.model, game.epsilon, game.unit, game.observer)
-            == (rate.model, rate.epsilon, rate.unit, rate.observer)
-        )
+        bounds, place = digest.of(self.result, "epsilon"), tables.game_of(rate)
+        games = [bound for bound in bounds if tables.game_of(bound) == place]
+        return claim is not None and any(not game.tests(claim) for game in games)

@@ -108,7 +108,8 @@ def _of(result: AuditResult, metric: str) -> list[Measurement]:
     return [m for m in result.measurements if m.metric == metric and m.unit]
 
 
-def _game(measurement: Measurement) -> _Game:
+def game_of(measurement: Measurement) -> _Game:
+    """Return the game of a number: its model, ε, target and observer."""
     unit, observer = measurement.unit or "", measurement.observer or ""
     return measurement.model, measurement.epsilon, unit, observer
 
@@ -139,11 +140,11 @@ def _numbers(
 def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = False) -> Table:
     claims = {(p.model, p.epsilon): p.claim for p in result.points}
     of_strongest = [m for m in result.measurements if m.attack == STRONGEST]
-    bounds = {_game(m): m for m in of_strongest if m.metric == "epsilon"}
-    at = _numbers(of_strongest, _game, surest=brief)
+    bounds = {game_of(m): m for m in of_strongest if m.metric == "epsilon"}
+    at = _numbers(of_strongest, game_of, surest=brief)
     # The observers of each model and kind of target, those who find most first.
-    lower = {_game(rate): rate.estimate.lower for rate in surest(result)}
-    games = list(dict.fromkeys(map(_game, of_strongest)))
+    lower = {game_of(rate): rate.estimate.lower for rate in surest(result)}
+    games = list(dict.fromkeys(map(game_of, of_strongest)))
     targets = list(dict.fromkeys(game[:3] for game in games))
     games.sort(key=lambda game: (targets.index(game[:3]), -lower.get(game, 0.0)))
     shown = list(
@@ -172,7 +173,7 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
 
 def _attacks(result: AuditResult) -> Table:
     others = [m for m in result.measurements if m.attack != STRONGEST]
-    at = _numbers(others, lambda m: (*_game(m), m.attack or NONE))
+    at = _numbers(others, lambda m: (*game_of(m), m.attack or NONE))
     shown = list(columns.columns(list(at.values()), but=_ROW))
     return Table(
         "Every attack: means and ranges of the judged trainings",
@@ -198,12 +199,12 @@ def _group_utility(result: AuditResult) -> Table:
 
 def _exposed(result: AuditResult) -> Table:
     """Return quantiles of exposure, and the rates of groups."""
-    games = list(dict.fromkeys(map(_game, joint(result, "attack.auc"))))
+    games = list(dict.fromkeys(map(game_of, joint(result, "attack.auc"))))
     place = {game: at for at, game in enumerate(games)}
     # Quantiles first, then groups.
     exposures = sorted(
         columns.within(result, "exposure"),
-        key=lambda m: (place.get(_game(m), len(games)), m.at is None),
+        key=lambda m: (place.get(game_of(m), len(games)), m.at is None),
     )
     return Table(
         "Who is hit hardest: how much more often a target is found when present than when absent",
@@ -237,7 +238,7 @@ def curves(result: AuditResult, look: Look) -> Chart | None:
     Where the table has a rate, the chart has the number and the range of the table.
     """
     rates = [*digest.of(result, "membership.roc"), *joint(result, "attack.tpr")]
-    at = {(*_game(rate), rate.at): rate for rate in rates}
+    at = {(*game_of(rate), rate.at): rate for rate in rates}
     curves = sorted(at.values(), key=lambda rate: rate.at or 0)
     several = _swept((rate.model, rate.epsilon) for rate in curves)
     data = [
@@ -349,7 +350,7 @@ def _utility_spec(
 def exposed(result: AuditResult, look: Look) -> Chart | None:
     """Return how much more often groups are found, by the observer who finds most of a model."""
     worst = most_exposed(result).values()
-    games = set(map(_game, worst))
+    games = set(map(game_of, worst))
     several = _swept((rate.model, rate.epsilon) for rate in worst)
     data = [
         {
@@ -362,7 +363,7 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
             **parts.ends(group.estimate),
         }
         for group in digest.of(result, "membership.group")
-        if _game(group) in games
+        if game_of(group) in games
     ]
     if not data:
         return None
@@ -399,14 +400,14 @@ def _exposed_spec(data: list[Datum], look: Look, x: Axis) -> dict[str, Any]:
 
 def _points(result: AuditResult) -> list[Datum]:
     utility = {(m.model, m.epsilon): m.estimate for m in digest.of(result, "utility.ndcg")}
-    bounds = {_game(game): game.estimate.lower for game in digest.of(result, "epsilon")}
+    bounds = {game_of(game): game.estimate.lower for game in digest.of(result, "epsilon")}
     worst = {key: rate for key, rate in most_exposed(result).items() if key[:2] in utility}
     several = _swept(key[:2] for key in worst)
     points = []
     for (model, epsilon, unit), game in worst.items():
         served = utility[model, epsilon]
         series = _at(game, several=several)
-        bound = bounds.get(_game(game))
+        bound = bounds.get(game_of(game))
         points.append(
             {
                 "series": series,

@@ -27,22 +27,8 @@ from dpaudit.record.result import (
     VerdictRecord,
 )
 from dpaudit.reports import palette, words
-from dpaudit.reports.card.document import (
-    NOT_STATED,
-    AttackTried,
-    AuditedModel,
-    AuditFacts,
-    ClaimLimits,
-    DataCounts,
-    Deployment,
-    Derived,
-    Found,
-    Group,
-    Guarantee,
-    MeasuredNumber,
-    PrivacyCard,
-    Rate,
-)
+from dpaudit.reports.card import document
+from dpaudit.reports.card.document import Guarantee, PrivacyCard, Rate
 from dpaudit.reports.columns import details
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter, screen, summary, verdicts
@@ -89,8 +75,8 @@ def card_of(result: AuditResult) -> PrivacyCard:
     stated = statements_of(result)
     return PrivacyCard(
         deployment=deployment_of(result),
-        stated={name: getattr(stated, name) or NOT_STATED for name in STATEMENTS},
-        audit=AuditFacts(
+        stated={name: getattr(stated, name) or document.NOT_STATED for name in STATEMENTS},
+        audit=document.AuditFacts(
             tool=result.tool, started=result.timing.started, confidence=result.family.confidence
         ),
         guarantees=guarantees_of(result),
@@ -99,7 +85,7 @@ def card_of(result: AuditResult) -> PrivacyCard:
         utility=[*map(_measured, of_roles(result, "utility"))],
         correctness=list(_correctness(result)),
         attacks=[
-            AttackTried(
+            document.AttackTried(
                 label=label,
                 name=f"{attack.get('name', NONE)}: {attack.get('title', NONE)}",
                 source=str(attack.get("source", NONE)),
@@ -195,7 +181,7 @@ def _deployed_name(part: AuditResult) -> str:
     return f"{point.model} at ε = {words.epsilon(point.claim.epsilon)}{delta}"
 
 
-def deployment_of(result: AuditResult) -> Deployment:
+def deployment_of(result: AuditResult) -> document.Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed_part(result)
     printed = sections_of(part).printed()
@@ -203,7 +189,7 @@ def deployment_of(result: AuditResult) -> Deployment:
     # A table says each of several results.
     single = len(results) == 1 and printed.result not in why
     chosen = part.points[0] if len(part.points) == 1 else None
-    return Deployment(
+    return document.Deployment(
         outcome=result.outcome,
         reason=why,
         model=chosen and chosen.model,
@@ -226,9 +212,9 @@ def deployment_of(result: AuditResult) -> Deployment:
     )
 
 
-def _found(row: Frequency) -> Found:
+def _found(row: Frequency) -> document.Found:
     count, guess, limit = row.counts
-    return Found(
+    return document.Found(
         model=row.measurement.model,
         attacker=row.attacker,
         what=row.what,
@@ -239,8 +225,8 @@ def _found(row: Frequency) -> Found:
     )
 
 
-def _data(data: DataRecord) -> DataCounts:
-    return DataCounts(
+def _data(data: DataRecord) -> document.DataCounts:
+    return document.DataCounts(
         users=words.about(data.users),
         items=words.about(data.items),
         ratings=words.about(data.ratings),
@@ -249,14 +235,14 @@ def _data(data: DataRecord) -> DataCounts:
     )
 
 
-def _mechanisms(result: AuditResult) -> Iterator[AuditedModel]:
+def _mechanisms(result: AuditResult) -> Iterator[document.AuditedModel]:
     for model in result.models:
         chosen = {
             point.epsilon: words.settings(point.chosen)
             for point in result.points
             if point.model == model.label and point.chosen
         }
-        yield AuditedModel(
+        yield document.AuditedModel(
             model=model.label,
             defense=f"{model.defense}: {model.title}",
             source=model.source,
@@ -283,7 +269,7 @@ def _correctness(result: AuditResult) -> Iterator[str]:
     yield from summary.findings(result)
 
 
-def _results(result: AuditResult) -> list[MeasuredNumber]:
+def _results(result: AuditResult) -> list[document.MeasuredNumber]:
     """Return the results of attacks; of several efforts or rounds, those of the last."""
     last: dict[tuple[Any, ...], Measurement] = {}
     for result_of in of_roles(result, "recovery", "attack"):
@@ -298,9 +284,9 @@ def of_roles(result: AuditResult, *roles: Role) -> list[Measurement]:
     return [number for number in result.measurements if entry(number.metric).role in roles]
 
 
-def _measured(measurement: Measurement) -> MeasuredNumber:
+def _measured(measurement: Measurement) -> document.MeasuredNumber:
     game = measurement.metric == "epsilon"
-    return MeasuredNumber(
+    return document.MeasuredNumber(
         metric=measurement.metric,
         model=measurement.model,
         sweep_epsilon=measurement.epsilon,
@@ -359,14 +345,16 @@ def _claimed(claim: ClaimRecord) -> dict[str, Any]:
     }
 
 
-def _derived(claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None) -> Derived:
+def _derived(
+    claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None
+) -> document.Derived:
     bound = verdict.certified
     certified = [] if bound is None or not 0 < bound < math.inf else _beliefs(bound)
     doubted = verdict.verdict == "false" or verdict.reason in ("doubt", "finding")
     if claim is None or doubted or math.isinf(claim.epsilon):
-        return Derived(certified_belief=certified)
+        return document.Derived(certified_belief=certified)
     rates = [*((1 / n, f"1 in {n}") for n in _BASE_RATES), *_of_data(claim, data)]
-    return Derived(
+    return document.Derived(
         limits=_limits(claim.epsilon, claim.delta, rates),
         groups=list(_groups(claim, data, rates)),
         certified_belief=certified,
@@ -390,8 +378,10 @@ def _rates(bound: Callable[[float], float], rates: Sequence[tuple[float, str]]) 
     return [Rate(base_rate=rate, of=of, bound=bound(rate)) for rate, of in rates]
 
 
-def _limits(epsilon: float, delta: float, rates: Sequence[tuple[float, str]]) -> ClaimLimits:
-    return ClaimLimits(
+def _limits(
+    epsilon: float, delta: float, rates: Sequence[tuple[float, str]]
+) -> document.ClaimLimits:
+    return document.ClaimLimits(
         epsilon=epsilon,
         delta=delta,
         advantage=advantage_limit(epsilon, delta),
@@ -407,11 +397,11 @@ def _beliefs(epsilon: float) -> list[Rate]:
 
 def _groups(
     claim: ClaimRecord, data: DataRecord | None, rates: Sequence[tuple[float, str]]
-) -> Iterator[Group]:
+) -> Iterator[document.Group]:
     """Yield what a claim about one rating says of users with usual numbers of ratings."""
     if claim.adjacency not in _RATINGS or data is None or data.per_user is None:
         return
     for count, of in zip(data.per_user, ("median user", "90 % quantile of users"), strict=True):
         epsilon, delta = group_claim(claim.epsilon, claim.delta, count)
         if math.isfinite(epsilon):
-            yield Group(ratings=count, of=of, limits=_limits(epsilon, delta, rates))
+            yield document.Group(ratings=count, of=of, limits=_limits(epsilon, delta, rates))

@@ -10,19 +10,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import vega, words
-from dpaudit.reports.chart_parts import (
-    Axis,
-    ByModel,
-    Chart,
-    Datum,
-    Label,
-    Look,
-    Series,
-    by_point,
-    ends,
-    extremes,
-    position,
-)
+from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look, Series
 from dpaudit.reports.frequency import Guess
 
 _WEAK = " An accuracy below guessing shows a weak attack, not a private model."
@@ -152,8 +140,8 @@ class Lines:
 def accuracy_chart(by_model: ByModel, look: Look, guesses: Sequence[Guess]) -> Chart | None:
     """Return the chart of attack accuracy against ε, with what a guess reaches."""
     data = [
-        {**position(model, row, label), **ends(estimate), "attack": plain(label)}
-        for model, row in by_point(by_model)
+        {**parts.position(model, row, label), **parts.ends(estimate), "attack": plain(label)}
+        for model, row in parts.by_point(by_model)
         for label, estimate in row.accuracy.items()
     ]
     weak = any(datum["value"] < share for datum in data for _, share in guesses)
@@ -173,8 +161,8 @@ def accuracy_chart(by_model: ByModel, look: Look, guesses: Sequence[Guess]) -> C
 def error_chart(by_model: ByModel, look: Look) -> Chart | None:
     """Return the chart of the error on held-out ratings against ε."""
     data = [
-        {**position(model, row), **ends(error)}
-        for model, row in by_point(by_model)
+        {**parts.position(model, row), **parts.ends(error)}
+        for model, row in parts.by_point(by_model)
         if (error := row.estimate("utility.rmse"))
     ]
     return against_epsilon(
@@ -222,7 +210,7 @@ def against_epsilon(
         name,
         title,
         caption + (" A dotted line is a model without noise (ε = ∞)." if dotted else ""),
-        extremes(what, data),
+        parts.extremes(what, data),
         Axis.over("ε", epsilons, values=epsilons),
         y,
         data,
@@ -235,7 +223,7 @@ def against_epsilon(
 
 def roc_points(rates: Sequence[Measurement]) -> Iterator[tuple[Measurement, Datum]]:
     """Yield the rates at some false positives, with their positions on the axes."""
-    yield from ((rate, {**ends(rate.estimate), "x": rate.at}) for rate in rates if rate.at)
+    yield from ((rate, {**parts.ends(rate.estimate), "x": rate.at}) for rate in rates if rate.at)
 
 
 def roc_chart(
@@ -279,7 +267,7 @@ def roc_chart(
         name,
         title,
         caption,
-        extremes(rate, [datum for datum in drawn if datum["x"] == least]),
+        parts.extremes(rate, [datum for datum in drawn if datum["x"] == least]),
         replace(axis, title="false-positive rate"),
         replace(axis, title="true-positive rate"),
         drawn,
