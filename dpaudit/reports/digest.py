@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, GateRecord, Measurement, PointRecord
+from dpaudit.record.result import AuditResult, ClaimRecord, GateRecord, Measurement, PointRecord
 from dpaudit.reports import words
 
 MORE = "more than claimed"
@@ -99,6 +99,11 @@ def swept_at(result: AuditResult, measurement: Measurement) -> str:
 def of(result: AuditResult, metric: str) -> list[Measurement]:
     """Return the measurements of a metric."""
     return [measurement for measurement in result.measurements if measurement.metric == metric]
+
+
+def claims(result: AuditResult) -> dict[tuple[str, float], ClaimRecord | None]:
+    """Return the claim of each model at each ε."""
+    return {(point.model, point.epsilon): point.claim for point in result.points}
 
 
 def why(gate: GateRecord, result: AuditResult) -> str:

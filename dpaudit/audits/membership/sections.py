@@ -191,8 +191,7 @@ class MembershipSections(Sections):
 
     def _beside_claim(self, rate: Measurement) -> bool:
         """Return whether the model's claim is not about who finds most at this rate."""
-        claims = {(point.model, point.epsilon): point.claim for point in self.result.points}
-        claim = claims[rate.model, rate.epsilon]
+        claim = digest.claims(self.result)[rate.model, rate.epsilon]
         bounds, place = digest.of(self.result, "epsilon"), tables.game_of(rate)
         games = [bound for bound in bounds if tables.game_of(bound) == place]
         return claim is not None and any(not game.tests(claim) for game in games)

@@ -138,7 +138,7 @@ def _numbers(
 
 
 def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = False) -> Table:
-    claims = {(p.model, p.epsilon): p.claim for p in result.points}
+    claims = digest.claims(result)
     of_strongest = [m for m in result.measurements if m.attack == STRONGEST]
     bounds = {game_of(m): m for m in of_strongest if m.metric == "epsilon"}
     at = _numbers(of_strongest, game_of, surest=brief)

@@ -139,11 +139,8 @@ def audited(card: PrivacyCard) -> list[Fact]:
 def results(card: PrivacyCard) -> Table:
     """Return its results, the worst first; without rows if it has none."""
     rows = card.deployment.results
-    return Table(
-        "Results, the worst first",
-        list(rows[0]) if rows else [],
-        [list(row.values()) for row in rows],
-    )
+    cells = [list(row.values()) for row in rows]
+    return Table("Results, the worst first", list(rows[0]) if rows else [], cells)
 
 
 def _risk(card: PrivacyCard) -> Section:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import palette
@@ -13,11 +12,14 @@ from dpaudit.reports.sections import verdicts
 def audited(result: AuditResult) -> str:
     """Return what was audited, whose it is, on which data and when, in one line."""
     data = result.data
-    parts = [*_owned(result)]
+    stated = ((name, _stated(result, name)) for name in ("version", "owner"))
+    parts = [f"{name} {text}" for name, text in stated if text]
     if data:
+        table = result.config.get("data")
+        synthetic = isinstance(table, dict) and table.get("format") == "synthetic"
         parts.append(
-            f"{data.ratings:,} {_made_up(result)}ratings by {data.users:,} users of "
-            f"{data.items:,} items (SHA-256 {data.digest[:12]})"
+            f"{data.ratings:,} {'synthetic ' if synthetic else ''}ratings by {data.users:,} users "
+            f"of {data.items:,} items (SHA-256 {data.digest[:12]})"
         )
     parts += [f"run {result.timing.started[:10]}", f"dpaudit {result.tool}"]
     return "; ".join(parts) + "."
@@ -43,18 +45,6 @@ def title(result: AuditResult) -> str:
 def _name(result: AuditResult) -> str | None:
     only = result.models[0].label if len(result.models) == 1 else None
     return _stated(result, "system") or only
-
-
-def _made_up(result: AuditResult) -> str:
-    data = result.config.get("data")
-    synthetic = isinstance(data, dict) and data.get("format") == "synthetic"
-    return "synthetic " if synthetic else ""
-
-
-def _owned(result: AuditResult) -> Iterator[str]:
-    for name in ("version", "owner"):
-        if stated := _stated(result, name):
-            yield f"{name} {stated}"
 
 
 def _stated(result: AuditResult, name: str) -> str | None:
