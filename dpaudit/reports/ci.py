@@ -19,7 +19,7 @@ from dpaudit.record.waivers import accepted as accepted_findings
 from dpaudit.reports import digest, palette, rules
 from dpaudit.reports.palette import Word
 from dpaudit.reports.rules import Rule
-from dpaudit.reports.sections import summary, verdicts, waivers
+from dpaudit.reports.sections import screen, verdicts, waivers
 from dpaudit.reports.sections.outcome import decision_of
 
 State = Literal["error", "fail", "inconclusive", "accepted", "noticed", "untested", "pass"]
@@ -207,7 +207,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
     """
     checks = [*_judged(result), *_waivers(result), *_noticed(result)]
     place = next((check.place for check in checks if check.kind == "claim"), None)
-    said = [summary.counts(result), decision_of(result).reason]
+    said = [screen.counts(result), decision_of(result).reason]
     outcome = result.outcome
     if compared is not None:
         worse, state, where = rules.WORSE, compared.outcome, place or _RECORD

@@ -31,7 +31,7 @@ from dpaudit.reports.card import document
 from dpaudit.reports.card.document import Guarantee, PrivacyCard, Rate
 from dpaudit.reports.columns import details
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import meter, screen, summary, verdicts
+from dpaudit.reports.sections import meter, screen, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
 from dpaudit.reports.sections.outcome import reason_of
 from dpaudit.reports.table import NONE
@@ -266,7 +266,7 @@ def _correctness(result: AuditResult) -> Iterator[str]:
         what = entry(counted.metric).words
         of = f" ({apart})" if (apart := _details(counted)) else ""
         yield f"{where}: {what}{of}: {words.number(counted.estimate.value)}."
-    yield from summary.findings(result)
+    yield from screen.findings(result)
 
 
 def _results(result: AuditResult) -> list[document.MeasuredNumber]:

@@ -16,7 +16,7 @@ from dpaudit.reports.card.document import Guarantee, PrivacyCard
 from dpaudit.reports.card.requirements import STANDARDS
 from dpaudit.reports.card.sections import Fact, Section, appendix, audited, results, statement
 from dpaudit.reports.render import page
-from dpaudit.reports.sections import screen, summary, verdicts
+from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.footnotes import APART
 from dpaudit.reports.sections.outcome import decision_of
 from dpaudit.reports.table import Table
@@ -73,8 +73,8 @@ def render_evidence(result: AuditResult) -> str:
     return page.render(
         "evidence.html.j2",
         charts=[],
-        system=summary.system(result),
-        audited=summary.audited(result),
+        system=screen.system(result),
+        audited=screen.audited(result),
         decision=decision_of(result),
         deployed=deployed.choice or deployed.named,
         counts=", ".join(f"{counts[word]} {word}" for word in palette.ANSWER if counts[word]),

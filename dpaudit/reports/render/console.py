@@ -10,7 +10,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import columns, digest, palette
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import models, screen, summary, tables, verdicts, waivers
+from dpaudit.reports.sections import models, screen, tables, verdicts, waivers
 from dpaudit.reports.sections.base import Sections, sections_of
 from dpaudit.reports.sections.footnotes import has_joint_intervals, joint_confidence
 from dpaudit.reports.sections.outcome import decision_of, next_step
@@ -48,15 +48,15 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
     if shown.rows:
         say(shown.legend(GUESS, LIMIT), console, style="dim")
     console.print()
-    say(summary.title(result), console, style="bold")
-    say(summary.audited(result), console, style="dim")
-    if repairs := summary.repairs(result):
+    say(screen.title(result), console, style="bold")
+    say(screen.audited(result), console, style="dim")
+    if repairs := screen.repairs(result):
         say(f"Dropped, merged or in doubt: {repairs}.", console)
     if details:
         _show_details(result, console)
     else:
         _show_brief(result, shown, console)
-    noticed = summary.findings(result)
+    noticed = screen.findings(result)
     if noticed:
         console.print()
     for sentence in noticed:

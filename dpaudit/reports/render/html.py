@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import page, toml
-from dpaudit.reports.sections import footnotes, screen, summary, tables, verdicts, waivers
+from dpaudit.reports.sections import footnotes, screen, tables, verdicts, waivers
 from dpaudit.reports.sections.base import charts_of, not_tried
 
 
@@ -14,12 +14,12 @@ def render(result: AuditResult) -> str:
     return page.render(
         "report.html.j2",
         charts=charts_of(result),
-        system=summary.system(result),
-        headline=summary.headline(result),
-        audited_line=summary.audited(result),
+        system=screen.system(result),
+        headline=screen.headline(result),
+        audited_line=screen.audited(result),
         screen=screen.of(result),
         verdicts=verdicts.of(result),
-        findings=summary.findings(result),
+        findings=screen.findings(result),
         command=digest.command(result),
         waivers=waivers.table(result),
         gates=tables.gates(result),

@@ -9,7 +9,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import toml
-from dpaudit.reports.sections import footnotes, screen, summary, tables, verdicts, waivers
+from dpaudit.reports.sections import footnotes, screen, tables, verdicts, waivers
 from dpaudit.reports.sections.base import not_tried
 from dpaudit.reports.sections.outcome import decision_of
 from dpaudit.reports.sections.screen import Screen
@@ -31,8 +31,8 @@ def render(result: AuditResult) -> str:
     """Render the report as GitHub Markdown."""
     decision, shown = decision_of(result), screen.of(result)
     sections = [
-        f"# Privacy audit of {escape(summary.system(result))}",
-        escape(summary.audited(result)),
+        f"# Privacy audit of {escape(screen.system(result))}",
+        escape(screen.audited(result)),
         f"**{decision.word.shown}** {escape(decision.reason)}",
         _meter(shown),
         _bullets(shown.alarming),
@@ -40,7 +40,7 @@ def render(result: AuditResult) -> str:
             f"**{verdict.badge.shown}** {escape(verdict.model)}\n\n{_bullets(verdict.sentences)}"
             for verdict in verdicts.of(result)
         ),
-        _bullets(summary.findings(result)),
+        _bullets(screen.findings(result)),
         section("Gates", [tables.gates(result)]),
         section("Waivers", [waivers.table(result)]),
         section("Results", tables.results(result)),

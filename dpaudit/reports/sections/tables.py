@@ -6,7 +6,7 @@ from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, DataRecord
 from dpaudit.reports import columns, digest, palette, words
-from dpaudit.reports.sections import summary
+from dpaudit.reports.sections import screen
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.sections.footnotes import interval_table
 from dpaudit.reports.table import NONE, Table
@@ -164,5 +164,5 @@ def _data(result: AuditResult, data: DataRecord) -> list[list[str]]:
     if data.sensitive is not None:
         rows.append(["sensitive", f"{data.sensitive} of the {data.ratings} ratings"])
     if data.repairs:
-        rows.append(["dropped, merged or in doubt", summary.repairs(result)])
+        rows.append(["dropped, merged or in doubt", screen.repairs(result)])
     return rows

@@ -17,7 +17,7 @@ from dpaudit.record.values import Control
 from dpaudit.reports import digest, palette
 from dpaudit.reports.chart_parts import COLORS, MUTED, Chart, Look
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import summary, verdicts
+from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.base import charts_of
 from tests.support.membership_records import GAMES, RATES, SEEING, estimate, measured, record
 from tests.support.records import Make
@@ -160,7 +160,7 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
 def test_findings_are_told_with_their_remedies(make: Make) -> None:
     finding = FindingRecord(model="own", about="seed", text="It differs.", remedy="Fix the seed.")
     result = record(make, findings=[finding])
-    assert "own: It differs. Fix the seed." in summary.findings(result)
+    assert "own: It differs. Fix the seed." in screen.findings(result)
     assert "Fix the seed." in shown(result)
 
 
