@@ -189,7 +189,7 @@ def _points(by_model: ByModel, claims: _Claims) -> list[Datum]:
                     "utility": kept.value,
                     "utility_words": words.interval(kept),
                     **parts.ends(estimate),
-                    "claim": claims[_point_of(row)],
+                    "claim": claims[row.point.model, row.point.epsilon],
                     "offered": _offered(row, claims),
                 }
                 for label, estimate in row.accuracy.items()
@@ -232,8 +232,7 @@ def _not_offered(model: str, sweep: Sequence[Row], claims: _Claims) -> str:
     shut: dict[str, list[float]] = {}
     for row in sweep:
         if not _offered(row, claims):
-            claim = claims[model, row.point.epsilon]
-            shut.setdefault(claim, []).append(row.point.epsilon)
+            shut.setdefault(claims[model, row.point.epsilon], []).append(row.point.epsilon)
     if not shut:
         return ""
     why = " and ".join(
@@ -269,7 +268,7 @@ class _Recommendation:
 
 def _offered(row: Row, claims: _Claims) -> bool:
     """Return whether a point may be recommended: its claim is neither false nor in doubt."""
-    return claims[_point_of(row)] not in (_FALSE, _DOUBTED)
+    return claims[row.point.model, row.point.epsilon] not in (_FALSE, _DOUBTED)
 
 
 def _recommendations(by_model: ByModel, claims: _Claims) -> list[_Recommendation]:
@@ -293,17 +292,12 @@ def _recommendations(by_model: ByModel, claims: _Claims) -> list[_Recommendation
         ]
         for at, same in groupby(best, key=lambda choice: choice[1].point.epsilon):
             weighed = list(same)
-            (low, row, utility, risk), high = weighed[0], weighed[-1][0]
-            claim = claims[_point_of(row)]
+            (low, _, utility, risk), high = weighed[0], weighed[-1][0]
+            claim = claims[model, at]
             recommended.append(
                 _Recommendation(plain(model), low, high, words.epsilon(at), utility, risk, claim)
             )
     return recommended
-
-
-def _point_of(row: Row) -> tuple[str, float]:
-    """Return the model and the ε of a row."""
-    return row.point.model, row.point.epsilon
 
 
 def difference(result: AuditResult, look: Look) -> Chart | None:
