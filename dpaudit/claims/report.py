@@ -288,7 +288,7 @@ def charts(verification: Verification) -> list[Chart]:
     ]
     if not data:
         return []
-    from dpaudit.reports.vega import alt
+    from dpaudit.reports import vega as alt
 
     most = 2 * max(datum["certified"] for datum in data)
     for datum in data:

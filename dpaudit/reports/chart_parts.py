@@ -14,7 +14,7 @@ from typing import Any
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
-from dpaudit.reports import words
+from dpaudit.reports import vega, words
 from dpaudit.reports.digest import Row
 from dpaudit.reports.table import NONE, Table
 
@@ -69,6 +69,11 @@ def ends(estimate: Estimate) -> Datum:
     }
 
 
+def covered(data: Sequence[Datum], *fields: str) -> list[float]:
+    """Return the values of these fields, which an axis is to cover; an open end has none."""
+    return [datum[field] for datum in data for field in fields if field in datum]
+
+
 def edge(values: Sequence[float]) -> float:
     """Return the lower end of a logarithmic axis that shows these values."""
     return min((value for value in values if value > 0), default=1.0) / 2
@@ -117,34 +122,26 @@ class Axis:
 
     def scale(self) -> Any:
         """Return the scale."""
-        from dpaudit.reports.vega import alt
-
         kind = {"type": "log"} if self.log else {"zero": False}
-        return alt.Scale(domain=[self.low, self.high], nice=False, **kind)
+        return vega.Scale(domain=[self.low, self.high], nice=False, **kind)
 
     def ticks(self, **style: Any) -> Any:
         """Return ticks and labels."""
-        from dpaudit.reports.vega import alt
-
         values = self.values or (self._powers() if self.log else None)
         how = {"format": "~s"} if self.units else {"labelExpr": self.label or _NUMBER}
         given = {"values": list(values)} if values else {"tickCount": 6}
-        return alt.Axis(labelOverlap="greedy", **given, **how, **style)
+        return vega.Axis(labelOverlap="greedy", **given, **how, **style)
 
     def x(self, of: str = "x") -> Any:
         """Encode a field as the horizontal place."""
-        from dpaudit.reports.vega import alt
-
-        return alt.X(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks())
+        return vega.X(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks())
 
     def y(self, of: str = "y") -> Any:
         """Encode a field as the vertical place."""
-        from dpaudit.reports.vega import alt
-
         # The title stands above the axis, where no label is in its way.
         title = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0,
                  "titleY": -14}  # fmt: skip
-        return alt.Y(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks(**title))
+        return vega.Y(f"{of}:Q", title=self.title, scale=self.scale(), axis=self.ticks(**title))
 
     def _powers(self) -> list[float]:
         """Return the powers of ten, or finer steps, near the axis."""
@@ -232,14 +229,12 @@ class Look:
             most[datum["series"]] = max(most.get(datum["series"], -math.inf), datum[leak])
         kinds = {datum["series"]: (datum["model"], datum.get("attack")) for datum in data}
         attacks = list(dict.fromkeys(attack for _, attack in kinds.values()))
-        return [
-            Series(name, self._color(kinds[name][0]), _DASHES[attacks.index(kinds[name][1]) % 4])
-            for name in sorted(most, key=lambda name: -most[name])
-        ]
-
-    def _color(self, model: str) -> str:
-        place = self.models.index(model)
-        return COLORS[place] if place < len(COLORS) else REST
+        series = []
+        for name in sorted(most, key=lambda name: -most[name]):
+            model, attack = kinds[name]
+            color = (*COLORS, REST)[min(self.models.index(model), len(COLORS))]
+            series.append(Series(name, color, _DASHES[attacks.index(attack) % 4]))
+        return series
 
 
 def foremost(series: Sequence[Series], data: Sequence[Datum]) -> list[Series]:
@@ -285,9 +280,12 @@ def _cell(value: object) -> str:
 
 def drawn_from(name: str) -> Any:
     """Return a chart of the data set of this name, which `spec` adds."""
-    from dpaudit.reports.vega import alt
+    return vega.Chart(vega.NamedData(name))
 
-    return alt.Chart(alt.NamedData(name))
+
+def dashed(name: str, **encodings: Any) -> Any:
+    """Draw the data set of this name as dashed straight lines, which stand for a reference."""
+    return drawn_from(name).mark_rule(strokeDash=[6, 4], color=MUTED).encode(**encodings)
 
 
 def spec(
@@ -300,28 +298,26 @@ def spec(
         size: width and height of the plot in pixels; axes and labels stand around it.
         data: the data sets.
     """
-    from dpaudit.reports.vega import alt
-
     text = {"labelColor": INK, "titleColor": INK, "labelFontSize": _FONT, "titleFontSize": _FONT}
     # One call sets everything, as each `properties` or `configure` copies the whole chart.
-    chart = alt.layer(
+    chart = vega.layer(
         *layers,
         width=size[0],
         height=size[1],
         background="transparent",
-        config=alt.Config(
+        config=vega.Config(
             aria=False,  # the page describes the whole chart
-            mark=alt.MarkConfig(aria=False),
-            text=alt.MarkConfig(fontSize=_FONT, lineHeight=_LINE),
+            mark=vega.MarkConfig(aria=False),
+            text=vega.MarkConfig(fontSize=_FONT, lineHeight=_LINE),
             # Of the same widths where the picture is made and where it is shown.
             font="Arial, 'Liberation Sans', sans-serif",
             padding={"left": 16, "top": 8, "right": 16, "bottom": 6},
-            axis=alt.AxisConfig(
+            axis=vega.AxisConfig(
                 gridColor="var(--grid)", domainColor=MUTED, tickColor=MUTED,
                 titleFontWeight="normal", labelLimit=260, **text,
             ),
-            legend=alt.LegendConfig(orient="top", title=None, **text),
-            view=alt.ViewConfig(stroke="var(--grid)"),
+            legend=vega.LegendConfig(orient="top", title=None, **text),
+            view=vega.ViewConfig(stroke="var(--grid)"),
         ),
     )  # fmt: skip
     # Only the tests validate against the schema: it takes as long as all the rest.
@@ -335,9 +331,10 @@ def color(series: Sequence[Series], channel: str = "Color") -> Any:
     return _by_series(channel, series, [line.color for line in series])
 
 
-def dash(series: Sequence[Series]) -> Any:
-    """Dashes by series."""
-    return _by_series("StrokeDash", series, [list(line.dash) for line in series])
+def strokes(series: Sequence[Series]) -> dict[str, Any]:
+    """Dashes and widths of lines by series."""
+    dashes = _by_series("StrokeDash", series, [list(line.dash) for line in series])
+    return {"strokeDash": dashes, "strokeWidth": width(series)}
 
 
 def width(series: Sequence[Series]) -> Any:
@@ -346,10 +343,8 @@ def width(series: Sequence[Series]) -> Any:
 
 
 def _by_series(channel: str, series: Sequence[Series], values: list[Any]) -> Any:
-    from dpaudit.reports.vega import alt
-
-    scale = alt.Scale(domain=[line.name for line in series], range=values)
-    return getattr(alt, channel)("series:N", legend=None, scale=scale)
+    scale = vega.Scale(domain=[line.name for line in series], range=values)
+    return getattr(vega, channel)("series:N", legend=None, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -381,10 +376,11 @@ def labels(wanted: Sequence[Label], size: tuple[int, int] = SIZE) -> tuple[list[
 
     Lines have samples beside their labels if these differ.
     """
-    from dpaudit.reports.vega import alt
-
     shown = [label for label in wanted if label.color != REST]
-    texts = [_lines(label.text) for label in shown]
+    texts = [
+        textwrap.wrap(label.text, _LETTERS, max_lines=2, placeholder=" …") or [label.text]
+        for label in shown
+    ]
     heights = [_LINE * len(lines) for lines in texts]
     wide, high = size
     dashes = list(dict.fromkeys(label.dash for label in shown if label.dash))
@@ -403,22 +399,18 @@ def labels(wanted: Sequence[Label], size: tuple[int, int] = SIZE) -> tuple[list[
         for label, lines, place in zip(shown, texts, places, strict=True)
     ]
     base = drawn_from("labels").encode(
-        y=alt.Y("middle:Q", scale=None, axis=None), color=alt.Color("ink:N", scale=None)
+        y=vega.Y("middle:Q", scale=None, axis=None), color=vega.Color("ink:N", scale=None)
     )
     text = base.mark_text(align="left", baseline="middle")
-    layers = [text.encode(x=alt.X("text at:Q", scale=None, axis=None), text=alt.Text("text:N"))]
+    layers = [text.encode(x=vega.X("text at:Q", scale=None, axis=None), text=vega.Text("text:N"))]
     if indent:
-        scale = alt.Scale(domain=list(range(len(dashes))), range=[list(each) for each in dashes])
+        scale = vega.Scale(domain=list(range(len(dashes))), range=[list(each) for each in dashes])
         sample = base.transform_filter("isValid(datum.dash)").mark_rule(strokeWidth=2)
-        ends = {"x": alt.X("left:Q", scale=None, axis=None), "x2": "end:Q"}
+        ends = {"x": vega.X("left:Q", scale=None, axis=None), "x2": "end:Q"}
         layers.append(
-            sample.encode(**ends, strokeDash=alt.StrokeDash("dash:N", legend=None, scale=scale))
+            sample.encode(**ends, strokeDash=vega.StrokeDash("dash:N", legend=None, scale=scale))
         )
     return layers, rows
-
-
-def _lines(text: str) -> list[str]:
-    return textwrap.wrap(text, _LETTERS, max_lines=2, placeholder=" …") or [text]
 
 
 def spread(wanted: Sequence[float], heights: Sequence[float], most: float) -> list[float]:

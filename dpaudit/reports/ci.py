@@ -15,11 +15,8 @@ from dpaudit.execution.tasks import tool_version
 from dpaudit.record.comparison import Comparison
 from dpaudit.record.result import (
     AuditResult,
-    ClaimRecord,
-    GateRecord,
     PlaceRecord,
     RunOutcome,
-    VerdictRecord,
     concluded,
 )
 from dpaudit.record.result import accepted as accepted_findings
@@ -27,7 +24,7 @@ from dpaudit.record.storage import NAME
 from dpaudit.reports import digest, palette, rules
 from dpaudit.reports.palette import Word
 from dpaudit.reports.rules import Rule
-from dpaudit.reports.sections import summary, verdicts, waivers
+from dpaudit.reports.sections import screen, verdicts, waivers
 from dpaudit.reports.sections.outcome import decision_of
 
 State = Literal["error", "fail", "inconclusive", "accepted", "noticed", "untested", "pass"]
@@ -213,26 +210,13 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
         result: the record.
         compared: its comparison with a baseline.
     """
-    stated = {(point.model, point.epsilon): point.claim for point in result.points}
-    accepted = {
-        name: waivers.sentence(waiver, result)
-        for name, waiver in accepted_findings(result.waivers).items()
-    }
-    claims = [
-        _claim(
-            verdict, stated[verdict.model, verdict.epsilon], result, accepted.get(verdict.id, "")
-        )
-        for verdict in result.verdicts
-    ]
-    gates = [_gate(gate, result, accepted.get(gate.id, "")) for gate in result.gates]
-    checks = [*claims, *gates, *_waivers(result), *_noticed(result)]
-    said = [summary.counts(result), decision_of(result).reason]
+    checks = [*_judged(result), *_waivers(result), *_noticed(result)]
+    place = next((check.place for check in checks if check.kind == "claim"), None)
+    said = [screen.counts(result), decision_of(result).reason]
     outcome = result.outcome
-    path = claims[0].path if claims else NAME
     if compared is not None:
-        place = claims[0].place if claims else _RECORD
-        state = compared.outcome
-        checks.append(CiCheck("baseline", "baseline", rules.WORSE, state, compared.reason, place))
+        worse, state, where = rules.WORSE, compared.outcome, place or _RECORD
+        checks.append(CiCheck("baseline", "baseline", worse, state, compared.reason, where))
         outcome = concluded([compared.outcome], outcome)
         said.append(compared.reason)
     order = list(LEVELS)
@@ -241,7 +225,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
         exit_code=exit_code(outcome, require_decision=result.require_decision),
         headline=plain(" ".join(said)),
         checks=sorted(_distinct(checks), key=lambda check: order.index(check.state)),
-        path=path,
+        path=quoted(place.path, _NAME) if place else NAME,
         tool=quoted(result.tool, _NAME),
         started=result.timing.started,
         seconds=result.timing.seconds,
@@ -272,32 +256,32 @@ def _distinct(checks: Sequence[CiCheck]) -> Iterator[CiCheck]:
         yield replace(check, id=f"{check.id}/{again}") if again > 1 else check
 
 
-def _claim(
-    verdict: VerdictRecord, stated: ClaimRecord | None, result: AuditResult, waived: str
-) -> CiCheck:
-    state: State = "pass"
-    rule, because = rules.FALSE, waived
-    if verdict.verdict == "false":
-        if not result.fail_on_false_claim:
-            because = because or "audit.fail_on_false_claim = false in the config"
-        state = "accepted" if because else "fail"
-    elif verdict.verdict == "not tested":
-        state = "untested"
-        rule = rules.UNTESTED
-        if verdict.reason == "no claim":
-            rule = rules.NOISELESS if verdict.noiseless else rules.UNCLAIMED
-    said = f"{verdict.model}: {verdicts.on_claim(result, verdict, stated)}"
-    return CiCheck("claim", verdict.id, rule, state, said, _place(verdict.id, result), because)
-
-
-def _gate(gate: GateRecord, result: AuditResult, waived: str) -> CiCheck:
-    state: State = gate.outcome
-    if waived and state != "pass":
-        state = "accepted"
-    because = waived if state == "accepted" else ""
-    rule = rules.INCONCLUSIVE if gate.outcome == "inconclusive" else rules.FAILED
-    said = f"{gate.rule}: {gate.outcome}. {digest.why(gate, result)}"
-    return CiCheck("gate", gate.id, rule, state, said, _place(gate.id, result), because)
+def _judged(result: AuditResult) -> Iterator[CiCheck]:
+    """Yield the claims, then the gates."""
+    accepted = {
+        name: waivers.sentence(waiver, result)
+        for name, waiver in accepted_findings(result.waivers).items()
+    }
+    state: State
+    for verdict in result.verdicts:
+        state, rule, because = "pass", rules.FALSE, accepted.get(verdict.id, "")
+        if verdict.verdict == "false":
+            if not result.fail_on_false_claim:
+                because = because or "audit.fail_on_false_claim = false in the config"
+            state = "accepted" if because else "fail"
+        elif verdict.verdict == "not tested":
+            state, rule = "untested", rules.UNTESTED
+            if verdict.reason == "no claim":
+                rule = rules.NOISELESS if verdict.noiseless else rules.UNCLAIMED
+        said = f"{verdict.model}: {verdicts.on_claim(result, verdict)}"
+        place = _place(verdict.id, result)
+        yield CiCheck("claim", verdict.id, rule, state, said, place, because)
+    for gate in result.gates:
+        because = accepted.get(gate.id, "") if gate.outcome != "pass" else ""
+        state = "accepted" if because else gate.outcome
+        rule = rules.INCONCLUSIVE if gate.outcome == "inconclusive" else rules.FAILED
+        said = f"{gate.rule}: {gate.outcome}. {digest.why(gate, result)}"
+        yield CiCheck("gate", gate.id, rule, state, said, _place(gate.id, result), because)
 
 
 def _waivers(result: AuditResult) -> Iterator[CiCheck]:
@@ -318,22 +302,20 @@ def _waivers(result: AuditResult) -> Iterator[CiCheck]:
 def _noticed(result: AuditResult) -> Iterator[CiCheck]:
     """Yield the findings, each once, at the table of their model."""
     places = {verdict.model: _place(verdict.id, result) for verdict in reversed(result.verdicts)}
-    findings = {
-        (
-            finding.model,
-            finding.about,
-            f"{finding.model}: {finding.text} {finding.remedy}",
-        ): rules.of_finding(finding.about)
+    noticed = [
+        (finding.model, finding.about, f"{finding.text} {finding.remedy}")
         for finding in result.findings
-    }
-    findings |= {
-        (pair.model, "drift", f"{pair.model}: {pair.drift}."): rules.DRIFT
-        for pair in result.pairs
-        if pair.drift
-    }
-    for (model, about, said), rule in findings.items():
-        place = places.get(model, _RECORD)
-        yield CiCheck("finding", f"finding/{model}/{about}", rule, "noticed", said, place)
+    ]
+    noticed += [(pair.model, "drift", f"{pair.drift}.") for pair in result.pairs if pair.drift]
+    for model, about, said in dict.fromkeys(noticed):
+        yield CiCheck(
+            "finding",
+            f"finding/{model}/{about}",
+            rules.of_finding(about),
+            "noticed",
+            f"{model}: {said}",
+            places.get(model, _RECORD),
+        )
 
 
 def _place(name: str, result: AuditResult) -> PlaceRecord:

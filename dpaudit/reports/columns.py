@@ -23,11 +23,7 @@ class Filled(NamedTuple):
 
 def within(result: AuditResult, section: str) -> list[Measurement]:
     """Return the measurements of a section of the results."""
-    return [
-        measurement
-        for measurement in result.measurements
-        if entry(measurement.metric).section == section
-    ]
+    return [number for number in result.measurements if entry(number.metric).section == section]
 
 
 def columns(
@@ -147,10 +143,6 @@ def _worded(measurement: Measurement, name: str) -> str:
     return f"{name} {value}" if field and field.labelled else str(value)
 
 
-def _rest(kept: Estimate, digits: int) -> str:
-    return words.interval(left(kept), digits)
-
-
 def left(kept: Estimate) -> Estimate:
     """Return what a share leaves of 1."""
     return kept.changed(value=1 - kept.value, lower=1 - kept.upper, upper=1 - kept.lower)
@@ -158,7 +150,7 @@ def left(kept: Estimate) -> Estimate:
 
 _SHOWN: dict[str, Callable[[Estimate, int], str]] = {
     "interval": words.interval,
-    "rest": _rest,
+    "rest": lambda kept, digits: words.interval(left(kept), digits),
     "number": lambda estimate, _: words.number(estimate.value),
     "percent": lambda estimate, digits: words.percent(estimate.value, digits),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, GateRecord, Measurement, PointRecord
+from dpaudit.record.result import AuditResult, ClaimRecord, GateRecord, Measurement, PointRecord
 from dpaudit.reports import words
 
 MORE = "more than claimed"
@@ -89,9 +89,21 @@ def swept(result: AuditResult, model: str) -> bool:
     return sum(point.model == model for point in result.points) > 1
 
 
+def swept_at(result: AuditResult, measurement: Measurement) -> str:
+    """Return at which ε it is, as ` at ε = 1`; empty if its model is audited at one ε alone."""
+    if not swept(result, measurement.model):
+        return ""
+    return f" at ε = {words.epsilon(measurement.epsilon)}"
+
+
 def of(result: AuditResult, metric: str) -> list[Measurement]:
     """Return the measurements of a metric."""
     return [measurement for measurement in result.measurements if measurement.metric == metric]
+
+
+def claims(result: AuditResult) -> dict[tuple[str, float], ClaimRecord | None]:
+    """Return the claim of each model at each ε."""
+    return {(point.model, point.epsilon): point.claim for point in result.points}
 
 
 def why(gate: GateRecord, result: AuditResult) -> str:

@@ -7,25 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from dpaudit.record.result import Outcome, RunOutcome, State, Untested, Verdict, VerdictRecord
 
 # A tone is also the class of CSS that page.html.j2 gives its colours.
 Tone = Literal["good", "neutral", "open", "bad"]
-_CONSOLE: Mapping[Tone, str] = {
-    "good": "bold green",
-    "neutral": "bold cyan",
-    "open": "bold yellow",
-    "bad": "bold red",
+# Styles on a terminal, and colours at shields.io, from the best tone on.
+_LOOKS: Mapping[Tone, tuple[str, str]] = {
+    "good": ("bold green", "green"),
+    "neutral": ("bold cyan", "lightgrey"),
+    "open": ("bold yellow", "orange"),
+    "bad": ("bold red", "red"),
 }
-# Names of shields.io.
-_SHIELD: Mapping[Tone, str] = {
-    "good": "green",
-    "neutral": "lightgrey",
-    "open": "orange",
-    "bad": "red",
-}
+_Text = TypeVar("_Text", bound=str)
 
 
 @dataclass(frozen=True)
@@ -48,26 +43,23 @@ class Word:
     @property
     def style(self) -> str:
         """Its style on a terminal."""
-        return _CONSOLE[self.tone]
+        return _LOOKS[self.tone][0]
 
     @property
     def shield(self) -> str:
         """Its colour at shields.io."""
-        return _SHIELD[self.tone]
+        return _LOOKS[self.tone][1]
 
 
-RUN: Mapping[RunOutcome, Word] = {
-    "go": Word("go", "good"),
-    "stop": Word("stop", "bad"),
-    "undecided": Word("undecided", "open"),
-    "no decision": Word("no decision", "neutral"),
-}
+def _words(tones: Mapping[_Text, Tone]) -> Mapping[_Text, Word]:
+    return {text: Word(text, tone) for text, tone in tones.items()}
+
+
+RUN: Mapping[RunOutcome, Word] = _words(
+    {"go": "good", "stop": "bad", "undecided": "open", "no decision": "neutral"}
+)
 NO_RESULT = Word("no result", "neutral")
-GATE: Mapping[Outcome, Word] = {
-    "pass": Word("pass", "good"),
-    "fail": Word("fail", "bad"),
-    "inconclusive": Word("inconclusive", "open"),
-}
+GATE: Mapping[Outcome, Word] = _words({"pass": "good", "fail": "bad", "inconclusive": "open"})
 CLAIM: Mapping[Verdict, Word] = {
     "false": Word("claim false", "bad"),
     "survived": Word("claim survived", "good"),
@@ -97,17 +89,13 @@ WAIVER: Mapping[State, Word] = {
     "expired": Word("expired", "bad"),
 }
 # Of a requirement, by what a record answers to it.
-ANSWER: Mapping[str, Word] = {
-    "met": Word("met", "good"),
-    "not met": Word("not met", "bad"),
-    "undecided": Word("undecided", "open"),
-    "to judge": Word("to judge", "neutral"),
-    "gap": Word("gap", "open"),
-}
+ANSWER: Mapping[str, Word] = _words(
+    {"met": "good", "not met": "bad", "undecided": "open", "to judge": "neutral", "gap": "open"}
+)
 NO_CLAIM = Word("no claim", "neutral")
 NOTICED = Word("noticed", "open")
 # The style of a cell on a terminal that shows more than is allowed.
-MARKED = _CONSOLE["bad"]
+MARKED = _LOOKS["bad"][0]
 
 
 def became(verdict: VerdictRecord) -> str:
@@ -134,4 +122,4 @@ def harmless(word: Word) -> Word:
 
 def order(word: Word) -> int:
     """Return a number by which words are sorted, those of the worst tone first."""
-    return -list(_CONSOLE).index(word.tone)
+    return -list(_LOOKS).index(word.tone)

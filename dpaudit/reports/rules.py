@@ -59,12 +59,6 @@ UNCLAIMED = Rule(
     "No guarantee is stated for this model, so none could be tested: only its gates are judged.",
     1.0,
 )
-NOISELESS = Rule(
-    "noiseless-release",
-    "A model releases its outputs without noise",
-    "The model adds no noise: whoever sees its outputs can tell the data sets apart.",
-    1.0,
-)
 DRIFT = Rule(
     "outputs-drift",
     "Outputs change from call to call",
@@ -102,88 +96,86 @@ STOPPED = Rule(
 _OTHER = Rule(
     "finding-other", "Something was noticed", "The message says what, and what to do.", 4.0
 )
-_FINDINGS: Mapping[str, Rule] = {
-    "seed": Rule(
-        "finding-seed",
+# Titles, helps and severities of findings, by what they are about.
+_ABOUT: Mapping[str, tuple[str, str, float]] = {
+    "seed": (
         "Trainings depend on more than data and seed",
         "Two trainings on the same data with the same seed differ: pass the seed on.",
         4.0,
     ),
-    "constant": Rule(
-        "finding-constant",
+    "constant": (
         "Trainings do not depend on the data",
         "The model is the same whatever it is trained on, so its audit shows nothing.",
         4.0,
     ),
-    "vocabulary": Rule(
-        "finding-vocabulary",
+    "vocabulary": (
         "A user or item vanishes with its last interaction",
         "Which users and items a model knows tells who was in its training data: fix the shape.",
         6.0,
     ),
-    "hide-seen": Rule(
-        "finding-hide-seen",
+    "hide-seen": (
         "Lists hide what a user has seen",
         "Whoever sees such a list can tell what its user interacted with.",
         5.0,
     ),
-    "beside-claim": Rule(
-        "finding-beside-claim",
+    "beside-claim": (
         "More than the claim allows leaks where the claim is not about it",
         "The claim is about other observers or other neighbours, so this breaks no claim. A claim "
         "about it would be false.",
         5.0,
     ),
-    "not-probed": Rule(
-        "finding-not-probed",
+    "not-probed": (
         "Trainings were not tested by further ones",
         "Whether the seed decides everything and the model reads its data was not tried, as that "
         "takes four more trainings.",
         1.0,
     ),
-    "alone": Rule(
-        "finding-alone",
+    "alone": (
         "Attacks had no trainings of their own",
         "No further training calibrates the attacks, so stronger ones, which compare with such "
         "trainings, were not tried.",
         1.0,
     ),
-    "blind": Rule(
-        "finding-blind",
+    "blind": (
         "What no model can tell is told",
         "Something tells who is in the trainings although it does not depend on them: the audit, "
         "or the trainings as they were done, have a fault, and no gate is decided.",
         6.0,
     ),
-    "control": Rule(
-        "finding-control",
+    "control": (
         "A game could not be run on a mutant",
         "The power of the game is not measured there, so it shows nothing of the claim.",
         4.0,
     ),
-    "diverged": Rule(
-        "finding-diverged",
+    "diverged": (
         "A training ends without a model",
         "Whether it does may tell what it was trained on, and what is measured on models has no "
         "value there: take smaller steps or less noise.",
         5.0,
     ),
-    "noiseless": NOISELESS,
-    "repetition": Rule(
-        "finding-repetition",
+    "noiseless": (
+        "A model releases its outputs without noise",
+        "The model adds no noise: whoever sees its outputs can tell the data sets apart.",
+        1.0,
+    ),
+    "repetition": (
         "Outputs depend on more than data and stream",
         "Noise or a state of the mechanism may be shared by its calls, so only calls in fresh "
         "processes count: draw all noise from rng, in each call.",
         4.0,
     ),
-    "exceptions": Rule(
-        "finding-exceptions",
+    "exceptions": (
         "Calls raise exceptions",
         "Whoever calls the mechanism sees its exceptions, so they are outputs that may tell data "
         "sets apart.",
         4.0,
     ),
 }
+_FINDINGS: Mapping[str, Rule] = {
+    about: Rule("noiseless-release" if about == "noiseless" else f"finding-{about}", *texts)
+    for about, texts in _ABOUT.items()
+}
+NOISELESS = _FINDINGS["noiseless"]
 RULES = (
     FALSE, FAILED, INCONCLUSIVE, UNTESTED, UNCLAIMED, EXPIRED, UNUSED, WORSE, DRIFT,
     STOPPED, *_FINDINGS.values(), _OTHER,
@@ -192,4 +184,4 @@ RULES = (
 
 def of_finding(about: str) -> Rule:
     """Return the rule of a finding, by what it is about."""
-    return _FINDINGS.get(about, _OTHER)
+    return DRIFT if about == "drift" else _FINDINGS.get(about, _OTHER)

@@ -27,3 +27,8 @@ class Table:
     cells: list[list[str]]
     marked: set[tuple[int, int]] = field(default_factory=set)
     note: str = ""
+
+    def columns(self, first: str | None = None) -> list[Column]:
+        """Return the columns, with the cells of all rows or of those with this first cell."""
+        rows = [row for row in self.cells if first in (None, row[0])]
+        return [(name, [row[at] for row in rows]) for at, name in enumerate(self.header)]

@@ -69,18 +69,14 @@ def show_columns(shown: Sequence[Column], console: Console, *, right: Collection
                 overflow="fold",
             )
         for row in zip(*(cells for _, cells in block), strict=True):
-            table.add_row(*(Text(plain(cell), style=_style(cell)) for cell in row))
+            styles = [palette.MARKED if cell.endswith(ABOVE) else "" for cell in row]
+            table.add_row(*map(Text, map(plain, row), styles))
         console.print(table)
 
 
 def show_table(table: Table, console: Console) -> None:
     """Print a table of a report, without its caption."""
-    columns = [(name, [row[at] for row in table.cells]) for at, name in enumerate(table.header)]
-    show_columns(columns, console)
-
-
-def _style(cell: str) -> str:
-    return palette.MARKED if cell.endswith(ABOVE) else ""
+    show_columns(table.columns(), console)
 
 
 def _blocks(columns: Sequence[Column], width: int, header: int) -> Iterator[list[Column]]:

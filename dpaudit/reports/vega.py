@@ -1,26 +1,25 @@
-"""Altair, which asks for the user's home folder as it loads; a container may have none."""
+"""Altair, whose names this module has; it is loaded when the first of them is asked for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 
-@contextmanager
-def _some_home() -> Iterator[None]:
-    """Let there be a home folder meanwhile; nothing is written to it."""
-    if os.path.expanduser("~") != "~":
-        yield
-        return
-    os.environ["HOME"] = os.sep
+@cache
+def _altair() -> Any:
+    """Return the module, which asks for the user's home folder as it loads: it may be missing."""
+    homeless = os.path.expanduser("~") == "~"
+    if homeless:
+        os.environ["HOME"] = os.sep  # nothing is written to it
     try:
-        yield
+        import altair
     finally:
-        del os.environ["HOME"]
+        if homeless:
+            del os.environ["HOME"]
+    return altair
 
 
-with _some_home():
-    import altair as alt
-
-__all__ = ["alt"]
+def __getattr__(name: str) -> Any:
+    return getattr(_altair(), name)

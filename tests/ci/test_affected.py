@@ -46,7 +46,7 @@ def test_a_change_runs_what_may_read_it(readers: dict[str, set[str]]) -> None:
             "dpaudit/recommenders/cornac.py": ["contract.test_recommenders"],
             "dpaudit/defenses/item_item/slope_one.py": ["end_to_end.test_killed"],
             "dpaudit/audits/attributes/kind.py": ["auditor.test_run"],
-            "dpaudit/reports/render/badge.py": ["end_to_end.test_pipeline"],
+            "dpaudit/reports/render/services.py": ["end_to_end.test_pipeline"],
             # The command line of what starts a process, and what is no Python.
             "dpaudit/cli/main.py": ["end_to_end.test_killed", "cases.test_cases"],
             "dpaudit/cli/scripts/recbole_model.py": ["cli.test_init_scripts"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from dpaudit.core import rounding
@@ -11,33 +11,11 @@ from dpaudit.record.result import DataRecord, Measurement, ModelRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections.base import (
-    ACCOUNTS_UNTRIED,
-    GAMES_UNTRIED,
-    MEMBERSHIP_UNTRIED,
-    Sections,
-)
+from dpaudit.reports.sections.base import GAMES_UNTRIED, Sections
 from dpaudit.reports.table import NONE, Column, Table
 
 # What is seen of a user.
-_SEEN: Mapping[str, str] = {
-    "scores": "own scores",
-    "own-list": "own list",
-    "factors": "own factors",
-}
-# The columns of numbers: their names, metrics and bases; some have intervals.
-_COLUMNS = (
-    ("AUC", "auc", bases.ANSWERS),
-    ("AUC without the user", "auc", bases.ABSENT),
-    ("AUC of raw history", "auc", bases.HISTORY),
-    ("advantage", "advantage", bases.BEYOND_ABSENT),
-    ("over a guess", "advantage", bases.BEYOND_GUESS),
-    ("over raw history", "advantage", bases.BEYOND_HISTORY),
-    ("accuracy", "accuracy", bases.ANSWERS),
-    ("of raw history", "accuracy", bases.HISTORY),
-    ("of largest class", "accuracy", bases.GUESS),
-)
-_INTERVALS = {"AUC", "advantage"}
+_SEEN = {"scores": "own scores", "own-list": "own list", "factors": "own factors"}
 _NOTES = (
     "Attributes: an attacker knows the attribute of half of the users, drawn at random, learns "
     "from what the model answers about them, and guesses the attributes of the others. The "
@@ -64,7 +42,6 @@ class AttributeSections(Sections):
     """Rows are attributes and observers, instead of values of ε."""
 
     shown: ClassVar[frozenset[str]] = Sections.shown | {"attributes"}
-    beyond: ClassVar[Sequence[str]] = (MEMBERSHIP_UNTRIED, ACCOUNTS_UNTRIED)
 
     def tables(self) -> list[Table]:
         """Return the table of attributes."""
@@ -80,19 +57,9 @@ class AttributeSections(Sections):
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how well each attribute is guessed from what, at each ε."""
-        swept = digest.swept(self.result, model.label)
         for one in self._advantages():
-            if one.model != model.label:
-                continue
-            at = f"At ε = {words.epsilon(one.epsilon)}, from" if swept else "From"
-            answers, history, absent = (
-                self._cell(one, "attributes.auc", basis, 2)
-                for basis in (bases.ANSWERS, bases.HISTORY, bases.ABSENT)
-            )
-            yield (
-                f"{at} the {_seen(one)}, {one.attribute} is guessed with AUC {answers}; from the "
-                f"raw history {history}; from a model without the user {absent}."
-            )
+            if one.model == model.label:
+                yield self._sentence(one)
 
     def metered(self) -> Iterable[Measurement]:
         """Return the advantages over the model without the user, and those that gates judge."""
@@ -130,14 +97,16 @@ class AttributeSections(Sections):
 
     def columns(self, model: ModelRecord) -> list[Column]:
         """Return the columns of one model's attributes, the most important first."""
-        table = self._table(2)
-        rows = [row for row in table.cells if row[0] == model.label]
-        cells = {name: [row[at] for row in rows] for at, name in enumerate(table.header)}
-        guessed = map(", ".join, zip(cells.pop("attribute"), cells.pop("seen"), strict=True))
-        del cells["model"]
+        cells = dict(self._table(2).columns(model.label))
+        named = zip(cells["attribute"], cells["seen"], strict=True)
+        guessed = [f"{attribute}, {seen}" for attribute, seen in named]
+        other = {"model", "attribute", "seen"}
         if not digest.swept(self.result, model.label):
-            del cells["ε"]
-        return [("attribute, seen", list(guessed)), *cells.items()]
+            other.add("ε")
+        return [
+            ("attribute, seen", guessed),
+            *((name, column) for name, column in cells.items() if name not in other),
+        ]
 
     def attacked(self, data: DataRecord) -> tuple[str, str]:
         """Return the number of users whose attribute is guessed."""
@@ -147,31 +116,61 @@ class AttributeSections(Sections):
         measured = digest.of(self.result, "attributes.advantage")
         return [one for one in measured if one.basis == bases.BEYOND_ABSENT]
 
-    def _cell(
-        self, one: Measurement, metric: str, basis: str, digits: int, interval: bool = False
+    def _number(
+        self, one: Measurement, metric: str, basis: str, digits: int, *, interval: bool = False
     ) -> str:
-        """Return the number of the same attribute from the same sight, or from none."""
-        wanted = one.model, one.epsilon, one.attribute, basis
-        for number in digest.of(self.result, metric):
-            place = number.model, number.epsilon, number.attribute, number.basis
-            if place == wanted and number.observer in (None, one.observer):
-                estimate = number.estimate
-                if interval:
-                    return words.interval(estimate, digits)
-                return rounding.measured(estimate.value, digits)
+        """Return the number of the same attribute from the same sight, or from none, as text."""
+        place = one.model, one.epsilon, one.attribute
+        for other in digest.of(self.result, f"attributes.{metric}"):
+            if (
+                (other.model, other.epsilon, other.attribute) == place
+                and other.basis == basis
+                and other.observer in (None, one.observer)
+            ):
+                shown = other.estimate
+                value = rounding.measured(shown.value, digits)
+                return words.interval(shown, digits) if interval else value
         return NONE
 
     def _table(self, digits: int) -> Table:
-        cells = []
-        for one in self._advantages():
-            numbers = (
-                self._cell(one, f"attributes.{metric}", basis, digits, name in _INTERVALS)
-                for name, metric, basis in _COLUMNS
-            )
-            where = [one.model, words.epsilon(one.epsilon), one.attribute or NONE, _seen(one)]
-            cells.append([*where, *numbers])
-        header = ["model", "ε", "attribute", "seen", *(name for name, *_ in _COLUMNS)]
+        numbers = [
+            ("AUC", "auc", bases.ANSWERS),
+            ("AUC without the user", "auc", bases.ABSENT),
+            ("AUC of raw history", "auc", bases.HISTORY),
+            ("advantage", "advantage", bases.BEYOND_ABSENT),
+            ("over a guess", "advantage", bases.BEYOND_GUESS),
+            ("over raw history", "advantage", bases.BEYOND_HISTORY),
+            ("accuracy", "accuracy", bases.ANSWERS),
+            ("of raw history", "accuracy", bases.HISTORY),
+            ("of largest class", "accuracy", bases.GUESS),
+        ]
+        cells = [
+            [
+                one.model,
+                words.epsilon(one.epsilon),
+                one.attribute or NONE,
+                _seen(one),
+                *(
+                    self._number(one, metric, basis, digits, interval=name in ("AUC", "advantage"))
+                    for name, metric, basis in numbers
+                ),
+            ]
+            for one in self._advantages()
+        ]
+        header = ["model", "ε", "attribute", "seen", *(name for name, *_ in numbers)]
         return Table("Attributes guessed from a model's answers", header, cells)
+
+    def _sentence(self, one: Measurement) -> str:
+        answers, history, absent = (
+            self._number(one, "auc", basis, 2)
+            for basis in (bases.ANSWERS, bases.HISTORY, bases.ABSENT)
+        )
+        at = digest.swept_at(self.result, one)
+        return (
+            f"{f'{at[1:].capitalize()}, from' if at else 'From'} the {_seen(one)}, {one.attribute} "
+            f"is guessed with AUC {answers}; from the raw history {history}; from a model without "
+            f"the user {absent}."
+        )
 
 
 def _seen(one: Measurement) -> str:

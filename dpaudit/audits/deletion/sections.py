@@ -103,29 +103,30 @@ def _plainly(result: AuditResult, label: str, unit: str, bound: str = "") -> str
     deleted = f"deleted {unit}s from those that were never there"
     if verdict in _TOLD:
         sight = words.observer(_teller(result, label, unit).observer or "")
-        doubt = "it is open whether " if "inconclusive" in outcomes else ""
-        left = verdict is palette.TRACE_LEFT
-        beside = f", and {doubt}the limit allows it" if left else ""
+        allowed = "it is open whether the limit" if "inconclusive" in outcomes else "the limit"
+        beside = f", and {allowed} allows it" if verdict is palette.TRACE_LEFT else ""
         return f"{verdict.shown}: who sees {sight} tells {deleted}{bound}{beside}."
     if open_ := _open(result, bounds):
         return f"UNDECIDED: {open_.text}"
-    text, trace = f"no observer tells {deleted}", _trace(bounds)
+    said, trace = f"no observer tells {deleted}", _trace(bounds)
     if verdict is palette.FORGOTTEN and trace is not None:
         return (
-            f"FORGOTTEN, as far as these trainings tell: {text}, and each would find a trace by "
+            f"FORGOTTEN, as far as these trainings tell: {said}, and each would find a trace by "
             f"which {_right(trace)} of 100 guesses are right, where chance has 50."
         )
     missed = "the largest planted leak was not found by all"
     if verdict is palette.NO_TRACE:
-        return f"{verdict.shown}: {text}, and the limit is kept, but {missed}."
+        return f"{verdict.shown}: {said}, and the limit is kept, but {missed}."
     if "inconclusive" in outcomes:
-        return f"UNDECIDED: {text}, but it is open whether the limit is kept."
-    return f"UNDECIDED: {text}, but {missed}: raise membership.trainings, or the number of targets."
+        return f"UNDECIDED: {said}, but it is open whether the limit is kept."
+    return f"UNDECIDED: {said}, but {missed}: raise membership.trainings, or the number of targets."
 
 
 def printed(result: AuditResult) -> Printed:
     """Return what a privacy card says of deletions: the request, the tries and the results."""
-    audited = [(m.label, unit) for m in result.models for unit in units(result, m.label)]
+    audited = [
+        (model.label, unit) for model in result.models for unit in units(result, model.label)
+    ]
     if not audited:
         return Printed()
     ordered = sorted(audited, key=lambda one: palette.order(word(result, *one)))
@@ -198,10 +199,15 @@ def _judged(result: AuditResult, label: str, unit: str) -> list[tuple[Measuremen
         for one, outcome in meter.numbers(gate, record, result)
         if one and (one.model, one.unit) == (label, unit) and one.observer != WITNESS
         # A limit below chance is broken by what is forgotten too.
-        for mirror in [entry(one.metric).mirror]
-        if gate.max == "claim" or gate.max >= ((one.at or 0.0) if mirror is None else mirror / 2)
+        if gate.max == "claim" or gate.max >= _chance(one)
     ]
     return sorted(judged, key=lambda one: one[1] != worst([outcome for _, outcome in judged]))
+
+
+def _chance(one: Measurement) -> float:
+    """Return what a number is if nothing is told."""
+    mirror = entry(one.metric).mirror
+    return (one.at or 0.0) if mirror is None else mirror / 2
 
 
 def _open(result: AuditResult, bounds: Sequence[Measurement]) -> FindingRecord | None:
@@ -249,17 +255,18 @@ def _left(result: AuditResult, label: str, unit: str) -> Iterator[str]:
     ]
     if not before:
         return
-    advantages = [
-        [
-            m.estimate
-            for m in digest.of(result, "attack.advantage")
-            if (m.model, m.unit, m.attack) == (name, unit, STRONGEST) and m.observer != WITNESS
-        ]
-        for name in (label, before[0])
-    ]
-    if all(advantages):
-        after, first = (max(some, key=lambda estimate: estimate.value) for some in advantages)
+    after, first = (_advantage(result, name, unit) for name in (label, before[0]))
+    if after and first:
         yield (
-            f"The largest advantage of an observer is {words.interval(after)}, and "
-            f"{words.interval(first)} before the deletion."
+            f"The largest advantage of an observer is {words.interval(after.estimate)}, and "
+            f"{words.interval(first.estimate)} before the deletion."
         )
+
+
+def _advantage(result: AuditResult, label: str, unit: str) -> Measurement | None:
+    numbers = [
+        m
+        for m in digest.of(result, "attack.advantage")
+        if (m.model, m.unit, m.attack) == (label, unit, STRONGEST) and m.observer != WITNESS
+    ]
+    return max(numbers, key=lambda m: m.estimate.value, default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from dpaudit.audits.trained.sections import TrainedSections, crossed, interval
@@ -12,9 +13,9 @@ from dpaudit.core.messages import plain
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import WHOLE, AuditResult, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, words
-from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, edge, extremes
+from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, covered, edge, ends, extremes
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections.line_chart import Lines, level, lines_chart, roc_chart, roc_points
+from dpaudit.reports.sections.line_chart import Lines, ReferenceLine, roc_chart, roc_points
 from dpaudit.reports.table import NONE, Table
 
 Key = tuple[str, float]  # model and ε
@@ -26,6 +27,11 @@ _PARTS = {
     "due to the mean's delay": "delay",
     "due to noise in the estimated mean": "estimate",
 }
+# The number of rounds at which a line of errors is drawn, about evenly on a logarithmic axis.
+_DRAWN = 40
+# The number of attacks that have a picture.
+_ATTACKS = 6
+_OF_SIX = f" Of more than {_ATTACKS} attacks those are drawn that find most."
 _NOTES = (
     "Area: how often an attacker scores a real pair of a user and an item, which the user has "
     "rated, above a fake one. 0.5 is a guess, and an area below 0.5 reveals as much with the "
@@ -64,25 +70,25 @@ class FederatedSections(TrainedSections):
 
     def charts(self, look: Look) -> list[Chart | None]:
         """Return the charts of models, and those of submissions by round."""
-        return [*super().charts(look), *round_charts(self.result, look)]
+        return [*super().charts(look), *rounds(self.result, look)]
 
     def notes(self) -> list[str]:
         """Return the notes on recovered ratings and on submissions."""
-        return [*super().notes(), *(_NOTES if digest.of(self.result, "transcript.auc") else ())]
+        present = _NOTES if digest.of(self.result, "transcript.auc") else ()
+        return [*super().notes(), *present]
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how well the strongest attack on submissions tells rated from other items."""
         yield from super().leaks(model)
-        strongest = _strongest(self.result, model.label)
-        if strongest is None:
-            return
-        swept = digest.swept(self.result, model.label)
-        where = f" at ε = {words.epsilon(strongest.epsilon)}" if swept else ""
-        yield (
-            f"The attack {strongest.attack!r} on the submissions of {strongest.step} rounds tells "
-            "rated from other items with an area under the curve of "
-            f"{words.interval(strongest.estimate)}{where}; guessing has 0.5."
-        )
+        of_model = [area for area in _open_areas(self.result) if area.model == model.label]
+        if of_model:
+            strongest = max(of_model, key=_value)
+            yield (
+                f"The attack {strongest.attack!r} on the submissions of {strongest.step} rounds "
+                "tells rated from other items with an area under the curve of "
+                f"{words.interval(strongest.estimate)}{digest.swept_at(self.result, strongest)}; "
+                "guessing has 0.5."
+            )
 
     def metered(self) -> Iterable[Measurement]:
         """Return the areas of attacks open to a server after the last round, besides recoveries."""
@@ -119,29 +125,28 @@ def _submissions(result: AuditResult) -> list[Table]:
         return []
     last = _last(areas)
     return [
-        _areas(areas, last),
+        crossed(
+            "Area under the curve of real submissions against fakes after the last round, by "
+            "attack",
+            [area for area in areas if area.detail is None and area.step == last[_key(area)]],
+            ["attack"],
+            lambda area: _name(_key(area)),
+        ),
         _rounds(areas, _ideal(result)),
         *(_details(result, key, last[key]) for key in last),
         _divergences(digest.of(result, "transcript.kl"), last),
     ]
 
 
-def _strongest(result: AuditResult, model: str) -> Measurement | None:
-    """Return the largest area after the last round of any attack open to a server, at any ε."""
-    of_model = (area for area in _open_areas(result) if area.model == model)
-    return max(of_model, key=_value, default=None)
-
-
 def _open_areas(result: AuditResult) -> list[Measurement]:
     """Return the areas after the last round of the attacks that are open to a server."""
     areas = digest.of(result, "transcript.auc")
     last, ideal = _last(areas), _ideal(result)
-    return [area for area in areas if _is_open(area, ideal) and area.step == last[_key(area)]]
-
-
-def _is_open(area: Measurement, ideal: set[str]) -> bool:
-    """Whether it is of all items, and its attack is open to a server."""
-    return area.detail is None and area.attack not in ideal
+    return [
+        area
+        for area in areas
+        if area.detail is None and area.attack not in ideal and area.step == last[_key(area)]
+    ]
 
 
 def _last(areas: Sequence[Measurement]) -> dict[Key, int]:
@@ -165,25 +170,16 @@ def _name(key: Key) -> str:
     return f"{key[0]}, ε = {words.epsilon(key[1])}"
 
 
-def _areas(areas: Sequence[Measurement], last: dict[Key, int]) -> Table:
-    return crossed(
-        "Area under the curve of real submissions against fakes after the last round, by attack",
-        [area for area in areas if area.detail is None and area.step == last[_key(area)]],
-        ["attack"],
-        lambda area: _name(_key(area)),
-    )
-
-
 def _rounds(areas: Sequence[Measurement], ideal: set[str]) -> Table:
     """Return the largest area of any attack open to a server, by round."""
     steps = sorted({m.step or 0 for m in areas})
     cells = []
     for key in _keys(areas):
+        at_key = [m for m in areas if _key(m) == key and m.detail is None and m.attack not in ideal]
         row = [_name(key)]
         for step in steps:
-            at = (m for m in areas if _key(m) == key and m.step == step and _is_open(m, ideal))
-            best = max(at, key=_value, default=None)
-            row.append(f"{rounding.measured(best.estimate.value)} {best.attack}" if best else NONE)
+            best = max((m for m in at_key if m.step == step), key=_value, default=None)
+            row.append(f"{rounding.measured(_value(best))} {best.attack}" if best else NONE)
         cells.append(row)
     return Table(
         "How fast items are exposed: the largest area that a server reaches, by number of rounds",
@@ -217,14 +213,10 @@ def _divergences(divergences: Sequence[Measurement], last: dict[Key, int]) -> Ta
     cells = []
     for key, step in last.items():
         at = {m.detail: m.estimate for m in divergences if _key(m) == key and m.step == step}
-        estimates = [
-            interval(at.get(WHOLE)),
-            *(
-                rounding.measured(at[name].value) if name in at else NONE
-                for name in _PARTS.values()
-            ),
+        parts = [
+            rounding.measured(at[part].value) if part in at else NONE for part in _PARTS.values()
         ]
-        cells.append([_name(key), str(step), *estimates])
+        cells.append([_name(key), str(step), interval(at.get(WHOLE)), *parts])
     return Table(
         "Divergence of a real item's submissions from fakes, in nats, and its parts",
         ["model", "rounds", WHOLE, *_PARTS],
@@ -232,57 +224,41 @@ def _divergences(divergences: Sequence[Measurement], last: dict[Key, int]) -> Ta
     )
 
 
-# The number of rounds at which a line of errors is drawn, about evenly on a logarithmic axis.
-_DRAWN = 40
-# The number of attacks that have a picture.
-_ATTACKS = 6
-_OF_SIX = f" Of more than {_ATTACKS} attacks those are drawn that find most."
-
-
-def round_charts(result: AuditResult, look: Look) -> list[Chart | None]:
-    """Return the charts, with None in place of one for which the record has no numbers."""
-    return [
-        _area_chart(result, look),
-        _curves(result, look),
-        _divergence_chart(result, look),
-        _errors(result, look),
-    ]
+def rounds(result: AuditResult, look: Look) -> list[Chart | None]:
+    """Return the charts against rounds, with None in place of one without numbers."""
+    charts = (_area_chart, _curve_chart, _divergence_chart, _error_chart)
+    return [chart(result, look) for chart in charts]
 
 
 def _area_chart(result: AuditResult, look: Look) -> Chart | None:
-    data = _foremost(
-        [_by_attack(m) for m in digest.of(result, "transcript.auc") if m.detail is None]
-    )
+    areas = [_by_attack(m) for m in digest.of(result, "transcript.auc") if m.detail is None]
+    data = _foremost(areas)
     if not data:
         return None
-    x = _round_axis(data)
     last = max(datum["x"] for datum in data)
     y = Axis("area under the curve", min(0.48, min(_ends(data)) - 0.02), 1)
-    return lines_chart(
-        Lines(
-            "transcripts",
-            "How fast submissions reveal items",
-            "How often an attacker who observes every round scores a real pair of a user and an "
-            "item above a fake one. The dashed line is a guess." + _OF_SIX,
-            extremes("area", [datum for datum in data if datum["x"] == last]),
-            x=x,
-            y=y,
-            data=data,
-            columns={"series": "model", "attack": "attack", "x": "rounds", "words": "area"},
-            series=look.series(data, "value"),
-            baselines=[level("guess", 0.5, x)],
-            by="by",
-        )
+    lines = _lines(
+        "transcripts",
+        "How fast submissions reveal items",
+        "How often an attacker who observes every round scores a real pair of a user and an item "
+        "above a fake one. The dashed line is a guess." + _OF_SIX,
+        "area",
+        data,
+        look,
+        y,
     )
+    return replace(
+        lines,
+        summary=extremes("area", [datum for datum in data if datum["x"] == last]),
+        columns={"series": "model", "attack": "attack", "x": "rounds", "words": "area"},
+        baselines=[ReferenceLine("guess", 0.5)],
+        by="by",
+    ).chart()
 
 
-def _curves(result: AuditResult, look: Look) -> Chart | None:
-    data = _foremost(
-        [
-            {**_by_attack(rate), **position}
-            for rate, position in roc_points(digest.of(result, "transcript.roc"))
-        ]
-    )
+def _curve_chart(result: AuditResult, look: Look) -> Chart | None:
+    rates = roc_points(digest.of(result, "transcript.roc"))
+    data = _foremost([{**_by_attack(rate), **position} for rate, position in rates])
     if not data:
         return None
     return roc_chart(
@@ -302,45 +278,57 @@ def _divergence_chart(result: AuditResult, look: Look) -> Chart | None:
     data = [_datum(m) for m in whole if m.estimate.value > 0]
     if not data:
         return None
-    floor = edge([datum["value"] for datum in data])
+    floor = edge(covered(data, "value"))
     for datum in data:
         datum["lower"] = max(datum.get("lower", floor), floor)
-    return lines_chart(
-        Lines(
-            "divergences",
-            "How far real submissions are from fakes",
-            "The divergence of a real item's submissions from fakes, a mean over real pairs, both "
-            "axes logarithmic.",
-            extremes("divergence", data),
-            x=_round_axis(data),
-            y=Axis.over("divergence (nats)", _ends(data)),
-            data=data,
-            columns={"series": "model", "x": "rounds", "words": "divergence"},
-            series=look.series(data, "value"),
-        )
-    )
+    return _lines(
+        "divergences",
+        "How far real submissions are from fakes",
+        "The divergence of a real item's submissions from fakes, a mean over real pairs, both axes "
+        "logarithmic.",
+        "divergence",
+        data,
+        look,
+        Axis.over("divergence (nats)", _ends(data)),
+    ).chart()
 
 
-def _errors(result: AuditResult, look: Look) -> Chart | None:
+def _error_chart(result: AuditResult, look: Look) -> Chart | None:
     errors = digest.of(result, "transcript.rmse")
     steps = _thinned(sorted({m.step or 0 for m in errors}))
     data = [_datum(m) for m in errors if m.step in steps]
     if not data:
         return None
-    return lines_chart(
-        Lines(
-            "rounds",
-            "How fast the model learns",
-            "The root mean squared error on held-out ratings after each number of rounds, a mean "
-            "over trainings.",
-            extremes("rmse", data),
-            x=_round_axis(data),
-            y=Axis.around("rmse on held-out ratings", _ends(data)),
-            data=data,
-            columns={"series": "model", "x": "rounds", "words": "rmse"},
-            series=look.series(data, "value"),
-        )
-    )
+    return _lines(
+        "rounds",
+        "How fast the model learns",
+        "The root mean squared error on held-out ratings after each number of rounds, a mean over "
+        "trainings.",
+        "rmse",
+        data,
+        look,
+        Axis.around("rmse on held-out ratings", _ends(data)),
+    ).chart()
+
+
+def _lines(
+    name: str, title: str, caption: str, what: str, data: Sequence[Datum], look: Look, y: Axis
+) -> Lines:
+    """Return lines against the number of rounds, of numbers that are `what`."""
+    steps = sorted({datum["x"] for datum in data})
+    # The rounds to label on the axis, each at least twice the one before.
+    marks: list[int] = []
+    for step in reversed(steps):
+        if not marks or 2 * step <= marks[0]:
+            marks.insert(0, step)
+    x = Axis.over("rounds", steps, values=marks, units=True)
+    columns = {"series": "model", "x": "rounds", "words": what}
+    summary, series = extremes(what, data), look.series(data, "value")
+    return Lines(name, title, caption, summary, x, y, data, columns, series)
+
+
+def _ends(data: Sequence[Datum]) -> list[float]:
+    return covered(data, "y", "lower", "upper")
 
 
 def _foremost(data: Sequence[Datum]) -> list[Datum]:
@@ -350,24 +338,6 @@ def _foremost(data: Sequence[Datum]) -> list[Datum]:
         most[datum["attack"]] = max(most.get(datum["attack"], 0.0), datum["value"])
     kept = sorted(most, key=lambda attack: -most[attack])[:_ATTACKS]
     return [datum for datum in data if datum["attack"] in kept]
-
-
-def _ends(data: Sequence[Datum]) -> list[float]:
-    return [datum[end] for datum in data for end in ("y", "lower", "upper") if end in datum]
-
-
-def _round_axis(data: Sequence[Datum]) -> Axis:
-    steps = sorted({datum["x"] for datum in data})
-    return Axis.over("rounds", steps, values=_marks(steps), units=True)
-
-
-def _marks(steps: Sequence[int]) -> list[int]:
-    """Return the rounds to label on the axis, each at least twice the one before."""
-    marks: list[int] = []
-    for step in reversed(steps):
-        if not marks or 2 * step <= marks[-1]:
-            marks.append(step)
-    return marks[::-1]
 
 
 def _thinned(steps: Sequence[int]) -> set[int]:
@@ -393,16 +363,14 @@ def _by_attack(measurement: Measurement) -> Datum:
 
 
 def _datum(measurement: Measurement) -> Datum:
-    ends = {"lower": measurement.estimate.lower, "upper": measurement.estimate.upper}
-    series = plain(f"{measurement.model}, ε = {words.epsilon(measurement.epsilon)}")
-    return {
+    series = plain(_name(_key(measurement)))
+    datum = {
         "series": series,
         "model": plain(measurement.model),
         "name": f"{series}, {measurement.step} rounds",
         "x": measurement.step,
-        "y": measurement.estimate.value,
-        "value": measurement.estimate.value,
-        # A single training has no finite interval, and JSON has no infinity.
-        **{end: value for end, value in ends.items() if math.isfinite(value)},
-        "words": words.interval(measurement.estimate),
+        **ends(measurement.estimate),
     }
+    # A single training has no finite interval, and JSON has no infinity.
+    open_ends = [end for end in ("lower", "upper") if math.isinf(datum[end])]
+    return {name: value for name, value in datum.items() if name not in open_ends}

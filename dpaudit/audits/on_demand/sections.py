@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
 from dpaudit.core import rounding
 from dpaudit.core.messages import plain
-from dpaudit.record.result import AuditResult, VerdictRecord
+from dpaudit.record.result import AuditResult
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import digest, words
+from dpaudit.reports import digest, vega, words
 from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look
 from dpaudit.reports.columns import left
 from dpaudit.reports.digest import Row
 from dpaudit.reports.frequency import Guess, attack_guesses
 from dpaudit.reports.sections.base import Sections
-from dpaudit.reports.sections.line_chart import Lines, against_epsilon, finite, lines_chart
+from dpaudit.reports.sections.line_chart import Lines, against_epsilon
 from dpaudit.reports.table import Table
+
+_Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
+_FALSE, _DOUBTED, _NO_CLAIM = "claim false", "claim in doubt", "no claim"
+# The weights of leakage against utility that are compared.
+_WEIGHTS = [step / 100 for step in range(101)]
+_HALF = 0.5  # the weight at which the best ε are ringed
+_TRADEOFF = {
+    "series": "model, attack",
+    "at": "ε",
+    "utility_words": "utility",
+    "words": "risk",
+    "claim": "claim",
+}
+_MEASURED, _UPPER = "measured", "upper bound (measured: 0)"
 
 
 class OnDemandSections(Sections):
@@ -40,11 +54,11 @@ class OnDemandSections(Sections):
         accuracy, certified, rmse = super().charts(look)
         return [
             accuracy,
-            tradeoff_chart(self.result, look),
+            tradeoff(self.result, look),
             certified,
-            difference_chart(self.result, look),
+            difference(self.result, look),
             rmse,
-            convergence_chart(self.result, look),
+            convergence(self.result, look),
         ]
 
     def notes(self) -> list[str]:
@@ -86,37 +100,23 @@ def _chain(model: str, sweep: Sequence[Row]) -> Table:
     )
 
 
-_Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
-_FALSE, _DOUBTED, _NO_CLAIM = "claim false", "claim in doubt", "no claim"
-# The weights of leakage against utility that are compared.
-_WEIGHTS = [step / 100 for step in range(101)]
-_HALF = 0.5  # the weight at which the best ε are ringed
-_TRADEOFF = {
-    "series": "model, attack",
-    "at": "ε",
-    "utility_words": "utility",
-    "words": "risk",
-    "claim": "claim",
-}
-_ADVICE = {
-    "model": "model",
-    "weights": "weight w of leakage",
-    "at": "best ε",
-    "utility_words": "utility",
-    "words": "risk",
-    "claim": "claim",
-}
-_MEASURED, _UPPER = "measured", "upper bound (measured: 0)"
-
-
-def tradeoff_chart(result: AuditResult, look: Look) -> Chart | None:
+def tradeoff(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart; a point whose claim is false or in doubt is drawn, never recommended."""
-    by_model, claims = digest.rows(result), _claims_of(result.verdicts)
-    data, shares = _points(by_model, claims), attack_guesses(result)
+    by_model = digest.rows(result)
+    reasons = {"no claim": _NO_CLAIM, "doubt": _DOUBTED, "finding": _DOUBTED}
+    claims = {
+        (record.model, record.epsilon): reasons.get(record.reason or "", f"claim {record.verdict}")
+        for record in result.verdicts
+    }
+    data = _points(by_model, claims)
     if not data:
         return None
+    shares = attack_guesses(result)
+    x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
+    y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
     recommended = _recommendations(by_model, claims)
     notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
+    advice = _advice(recommended)
     return Chart(
         "tradeoff",
         "Which ε to choose",
@@ -126,22 +126,21 @@ def tradeoff_chart(result: AuditResult, look: Look) -> Chart | None:
         "ringed; the table has the others. It is chosen by point estimates; near-ties may be "
         "chance. A cross (✚) is a claim that is broken or in doubt, which is not offered.",
         parts.extremes("risk", data),
-        parts.panels(data, None, lambda points: _spec(points, shares, recommended, look)),
+        parts.panels(data, None, lambda points: _spec(points, shares, recommended, look, x, y)),
         parts.numbers(_TRADEOFF, data),
         notes=[note for note in notes if note],
-        advice=replace(parts.numbers(_ADVICE, recommended), caption="The best ε at every weight")
-        if recommended
-        else None,
+        advice=advice if advice.cells else None,
     )
 
 
 def _spec(
-    data: list[Datum], shares: Sequence[Guess], recommended: Sequence[Datum], look: Look
+    data: list[Datum],
+    shares: Sequence[Guess],
+    recommended: Sequence[_Recommendation],
+    look: Look,
+    x: Axis,
+    y: Axis,
 ) -> dict[str, Any]:
-    from dpaudit.reports.vega import alt
-
-    x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
-    y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
     lines = parts.foremost(look.series(data, "value"), data)
     last = {datum["series"]: datum for datum in data}
     named, rows = parts.labels(
@@ -151,27 +150,22 @@ def _spec(
     base = parts.drawn_from("points").encode(x=x.x("utility"), y=y.y("value"))
     best = parts.drawn_from("best").encode(x=x.x("utility"), y=y.y("risk"))
     layers = [
-        parts.drawn_from("guesses")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("low"), x2="high", y=y.y("share")),
+        parts.dashed("guesses", x=x.x("low"), x2="high", y=y.y("share")),
         base.mark_line().encode(
-            color=parts.color(lines),
-            strokeDash=parts.dash(lines),
-            strokeWidth=parts.width(lines),
-            order=alt.Order("rank:Q"),
+            color=parts.color(lines), order=vega.Order("rank:Q"), **parts.strokes(lines)
         ),
         base.mark_point(size=55, opacity=1).encode(
-            shape=alt.Shape(
+            shape=vega.Shape(
                 "offered:N",
                 legend=None,
-                scale=alt.Scale(domain=[False, True], range=["cross", "circle"]),
+                scale=vega.Scale(domain=[False, True], range=["cross", "circle"]),
             ),
             fill=parts.color(lines, "Fill"),
             stroke=parts.color(lines, "Stroke"),
         ),
         best.mark_point(size=330, strokeWidth=2.5, color=parts.INK, opacity=1),
-        best.mark_text(fontWeight="bold", color=parts.INK, dy=alt.expr("datum.offset")).encode(
-            text=alt.Text("label:N")
+        best.mark_text(fontWeight="bold", color=parts.INK, dy=vega.expr("datum.offset")).encode(
+            text=vega.Text("label:N")
         ),
         *named,
     ]
@@ -194,9 +188,8 @@ def _points(by_model: ByModel, claims: _Claims) -> list[Datum]:
                     "attack": plain(label),
                     "utility": kept.value,
                     "utility_words": words.interval(kept),
-                    "value": estimate.value,
-                    "words": words.interval(estimate),
-                    "claim": claims[_point_of(row)],
+                    **parts.ends(estimate),
+                    "claim": claims[row.point.model, row.point.epsilon],
                     "offered": _offered(row, claims),
                 }
                 for label, estimate in row.accuracy.items()
@@ -204,18 +197,34 @@ def _points(by_model: ByModel, claims: _Claims) -> list[Datum]:
     return data
 
 
-def _rings(best: Sequence[Datum]) -> list[Datum]:
+def _rings(best: Sequence[_Recommendation]) -> list[Datum]:
     """Return where the best ε at equal weights are; labels stand alternately below and above."""
-    ringed = [recommendation for recommendation in best if recommendation["ringed"]]
+    at_half = [offer for offer in best if offer.low <= _HALF <= offer.high]
     return [
         {
-            "utility": recommendation["utility"],
-            "risk": recommendation["risk"],
-            "label": f"ε = {recommendation['at']}",
+            "utility": offer.utility,
+            "risk": offer.risk,
+            "label": f"ε = {offer.at}",
             "offset": (24 + 14 * (index // 2)) * (-1) ** index,
         }
-        for index, recommendation in enumerate(ringed)
+        for index, offer in enumerate(at_half)
     ]
+
+
+def _advice(best: Sequence[_Recommendation]) -> Table:
+    cells = [
+        [
+            offer.model,
+            f"{offer.low:.2f} to {offer.high:.2f}",
+            offer.at,
+            rounding.measured(offer.utility),
+            rounding.measured(offer.risk),
+            offer.claim,
+        ]
+        for offer in best
+    ]
+    header = ["model", "weight w of leakage", "best ε", "utility", "risk", "claim"]
+    return Table("The best ε at every weight", header, cells)
 
 
 def _not_offered(model: str, sweep: Sequence[Row], claims: _Claims) -> str:
@@ -223,8 +232,7 @@ def _not_offered(model: str, sweep: Sequence[Row], claims: _Claims) -> str:
     shut: dict[str, list[float]] = {}
     for row in sweep:
         if not _offered(row, claims):
-            claim = claims[model, row.point.epsilon]
-            shut.setdefault(claim, []).append(row.point.epsilon)
+            shut.setdefault(claims[model, row.point.epsilon], []).append(row.point.epsilon)
     if not shut:
         return ""
     why = " and ".join(
@@ -235,21 +243,35 @@ def _not_offered(model: str, sweep: Sequence[Row], claims: _Claims) -> str:
     return f"{model} is {'not offered' if every else 'offered at some ε only'}: its claim is {why}."
 
 
-def _claims_of(verdicts: Sequence[VerdictRecord]) -> _Claims:
-    """Return what was found out about the claim at each point, in words."""
-    reasons = {"no claim": _NO_CLAIM, "doubt": _DOUBTED, "finding": _DOUBTED}
-    return {
-        (record.model, record.epsilon): reasons.get(record.reason or "", f"claim {record.verdict}")
-        for record in verdicts
-    }
+@dataclass(frozen=True)
+class _Recommendation:
+    """The ε of a model that is best at some weights of leakage against utility.
+
+    Attributes:
+        model: the model.
+        low: the least such weight.
+        high: the largest.
+        at: the ε, as text.
+        utility: ε-Utility.
+        risk: ε-Risk of the strongest attack.
+        claim: what was found out about the claim there.
+    """
+
+    model: str
+    low: float
+    high: float
+    at: str
+    utility: float
+    risk: float
+    claim: str
 
 
 def _offered(row: Row, claims: _Claims) -> bool:
     """Return whether a point may be recommended: its claim is neither false nor in doubt."""
-    return claims[_point_of(row)] not in (_FALSE, _DOUBTED)
+    return claims[row.point.model, row.point.epsilon] not in (_FALSE, _DOUBTED)
 
 
-def _recommendations(by_model: ByModel, claims: _Claims) -> list[Datum]:
+def _recommendations(by_model: ByModel, claims: _Claims) -> list[_Recommendation]:
     """Return the best ε of each model by the weight w of leakage against utility.
 
     The best ε has the largest `(1 − w) · utility − w · risk`; of equals the smallest. A point whose
@@ -265,50 +287,30 @@ def _recommendations(by_model: ByModel, claims: _Claims) -> list[Datum]:
             and _offered(row, claims)
         ]
         best = [
-            max(able, key=lambda offer: (1 - weight) * offer[1] - weight * offer[2])
+            (weight, *max(able, key=lambda offer: (1 - weight) * offer[1] - weight * offer[2]))
             for weight in (_WEIGHTS if able else ())
         ]
-        for at, same in groupby(range(len(best)), key=lambda index: best[index][0].point.epsilon):
-            indices = list(same)
-            row, utility, risk = best[indices[0]]
-            low, high = _WEIGHTS[indices[0]], _WEIGHTS[indices[-1]]
+        for at, same in groupby(best, key=lambda choice: choice[1].point.epsilon):
+            weighed = list(same)
+            (low, _, utility, risk), high = weighed[0], weighed[-1][0]
+            claim = claims[model, at]
             recommended.append(
-                {
-                    "model": plain(model),
-                    "weights": f"{low:.2f} to {high:.2f}",
-                    "ringed": low <= _HALF <= high,
-                    "at": words.epsilon(at),
-                    "utility": utility,
-                    "risk": risk,
-                    "utility_words": rounding.measured(utility),
-                    "words": rounding.measured(risk),
-                    "claim": claims[_point_of(row)],
-                }
+                _Recommendation(plain(model), low, high, words.epsilon(at), utility, risk, claim)
             )
     return recommended
 
 
-def _point_of(row: Row) -> tuple[str, float]:
-    """Return the model and the ε of a row."""
-    return row.point.model, row.point.epsilon
-
-
-def difference_chart(result: AuditResult, look: Look) -> Chart | None:
+def difference(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of the lost share of the list against ε, both axes logarithmic."""
     data = _lost(result)
-    if not finite(data):
-        return None
-    from dpaudit.reports.vega import alt
-
-    least = min(datum["lower"] for datum in data)
-    y = Axis("share of the top-k list that differs", least, 1, log=True)
+    least = min((datum["lower"] for datum in data), default=1.0)
     zeros = any(datum["drawn"] == _UPPER for datum in data)
-    drawn = alt.Shape(
+    drawn = vega.Shape(
         "drawn:N",
         legend=None,
-        scale=alt.Scale(domain=[_MEASURED, _UPPER], range=["circle", "triangle-down"]),
+        scale=vega.Scale(domain=[_MEASURED, _UPPER], range=["circle", "triangle-down"]),
     )
-    lines = against_epsilon(
+    return against_epsilon(
         "difference",
         "What the noise costs: the list",
         "The share of the noiseless top-k list that the private list loses, both axes logarithmic."
@@ -316,10 +318,9 @@ def difference_chart(result: AuditResult, look: Look) -> Chart | None:
         "lost share",
         data,
         look,
-        y,
+        Axis("share of the top-k list that differs", least, 1, log=True),
         shape=drawn if zeros else None,
     )
-    return lines_chart(lines)
 
 
 def _lost(result: AuditResult) -> list[Datum]:
@@ -328,16 +329,14 @@ def _lost(result: AuditResult) -> list[Datum]:
     for model, row in parts.by_point(digest.rows(result)):
         if kept := row.estimate("utility.overlap"):
             lost = left(kept)
-            drawn: Datum = {"drawn": _MEASURED}
-            if lost.value <= 0:
-                drawn = {"y": lost.upper, "drawn": _UPPER}
-            data.append({**parts.position(model, row), **parts.ends(lost), **drawn})
+            datum = {**parts.position(model, row), **parts.ends(lost), "drawn": _MEASURED}
+            data.append(datum if lost.value > 0 else {**datum, "y": lost.upper, "drawn": _UPPER})
     # A logarithmic axis cannot show 0, so intervals that reach 0 end at the edge.
     least = parts.edge([datum["y"] for datum in data])
     return [{**datum, "lower": max(datum["lower"], least)} for datum in data]
 
 
-def convergence_chart(result: AuditResult, look: Look) -> Chart | None:
+def convergence(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of a chain's divergence against its steps by ε, both axes logarithmic."""
     data = _divergences(result)
     if not data:
@@ -346,23 +345,21 @@ def convergence_chart(result: AuditResult, look: Look) -> Chart | None:
     zero = any(datum["step"] == 0 for datum in data)
     number = "format(datum.value, '~s')"
     label = f"datum.value == {steps[0]} ? '0' : {number}" if zero else number
-    return lines_chart(
-        Lines(
-            "convergence",
-            "How fast the chain converges",
-            "The divergence of the law of the chain's state from its limit law, a mean over users, "
-            "computed and not sampled; both axes logarithmic. Zero steps are drawn at the left "
-            "edge. A small divergence does not imply privacy: ε is about the least likely list.",
-            parts.extremes("divergence", data),
-            x=Axis.over("steps of the chain", steps, values=steps, label=label),
-            y=Axis.over("divergence (nats)", (datum["y"] for datum in data)),
-            data=data,
-            columns={"series": "chain", "step": "steps", "words": "divergence"},
-            series=look.series(data, "y"),
-            by="states",
-            label="label",
-        )
-    )
+    return Lines(
+        "convergence",
+        "How fast the chain converges",
+        "The divergence of the law of the chain's state from its limit law, a mean over users, "
+        "computed and not sampled; both axes logarithmic. Zero steps are drawn at the left edge. A "
+        "small divergence does not imply privacy: ε is about the least likely list.",
+        parts.extremes("divergence", data),
+        Axis.over("steps of the chain", steps, values=steps, label=label),
+        Axis.over("divergence (nats)", parts.covered(data, "y")),
+        data,
+        {"series": "chain", "step": "steps", "words": "divergence"},
+        look.series(data, "y"),
+        by="states",
+        label="label",
+    ).chart()
 
 
 def _divergences(result: AuditResult) -> list[Datum]:
@@ -370,12 +367,11 @@ def _divergences(result: AuditResult) -> list[Datum]:
     data: list[Datum] = []
     for model, row in parts.by_point(digest.rows(result)):
         for divergence in row.of("chain.divergence"):
-            label = f"{model}, ε = {words.epsilon(row.point.epsilon)}"
-            chain = plain(f"{label}, {divergence.states}")
+            chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {divergence.states}")
             data.append(
                 {
                     "series": chain,
-                    "label": plain(label),
+                    "label": plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}"),
                     "model": plain(model),
                     "attack": row.point.epsilon,
                     "name": f"{chain}, {divergence.step} steps",
@@ -385,8 +381,7 @@ def _divergences(result: AuditResult) -> list[Datum]:
                     "words": rounding.measured(divergence.estimate.value),
                 }
             )
-    start = parts.edge([datum["step"] for datum in data])
-    floor = parts.edge([datum["value"] for datum in data])
+    start, floor = (parts.edge(parts.covered(data, end)) for end in ("step", "value"))
     return [
         {**datum, "x": max(datum["step"], start), "y": max(datum["value"], floor)} for datum in data
     ]

@@ -13,7 +13,7 @@ from dpaudit.reports import columns, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, ends, extremes
 from dpaudit.reports.frequency import COIN, Frequency, Guess, rating_guess
 from dpaudit.reports.sections.base import MEMBERSHIP_UNTRIED
-from dpaudit.reports.sections.line_chart import Lines, level, lines_chart
+from dpaudit.reports.sections.line_chart import Lines, ReferenceLine
 from dpaudit.reports.table import NONE, Table
 
 # The accuracy that an attacker is to reach.
@@ -71,18 +71,13 @@ def _efforts(result: AuditResult) -> list[Table]:
     if not attacks:
         return []
     models = list(dict.fromkeys(accuracy.model for accuracy in accuracies))
-    points = {(accuracy.model, accuracy.epsilon) for accuracy in accuracies}
-    groups: dict[tuple[str, float, str | None], list[Measurement]] = {}
-    for accuracy in accuracies:
-        key = accuracy.model, accuracy.epsilon, accuracy.attack
-        groups.setdefault(key, []).append(accuracy)
+    at: dict[tuple[str, float], dict[str | None, list[Measurement]]] = {}
+    for accuracy in sorted(accuracies, key=lambda one: (models.index(one.model), one.epsilon)):
+        tried = at.setdefault((accuracy.model, accuracy.epsilon), {})
+        tried.setdefault(accuracy.attack, []).append(accuracy)
     cells = [
-        [
-            model,
-            words.epsilon(epsilon),
-            *(_effort(groups.get((model, epsilon, attack), [])) for attack in attacks),
-        ]
-        for model, epsilon in sorted(points, key=lambda point: (models.index(point[0]), point[1]))
+        [model, words.epsilon(epsilon), *(_effort(tried.get(attack, [])) for attack in attacks)]
+        for (model, epsilon), tried in at.items()
     ]
     caption = f"Accounts, changes or lists for {words.percent(LEVEL)} accuracy"
     return [Table(caption, ["model", "ε", *(attack or "" for attack in attacks)], cells)]
@@ -113,25 +108,22 @@ def _accuracy_chart(result: AuditResult, look: Look) -> Chart | None:
     if not data:
         return None
     tried = sorted({datum["x"] for datum in data})
-    x = Axis.over("accounts, changes or observed lists", tried, values=tried, units=True)
     guesses = dict.fromkeys(_guess(result, attack) for attack in result.sybil_attacks.values())
-    baselines = [*guesses, (words.percent(LEVEL), LEVEL)]
-    return lines_chart(
-        Lines(
-            "sybil",
-            "How many accounts, changes or lists an attacker needs",
-            "How often the attacker reads a hidden rating, by the number of accounts that they "
-            "create (those created before training included), changes that they make, or lists "
-            f"that they observe. Dashed lines: what a guess reaches, and {words.percent(LEVEL)}.",
-            extremes("accuracy", data),
-            x=x,
-            y=Axis("accuracy", 0, 1),
-            data=data,
-            columns={"series": "model, attack", "x": "effort", "words": "accuracy"},
-            series=look.series(data, "value"),
-            baselines=[level(label, share, x) for label, share in baselines],
-        )
-    )
+    level = words.percent(LEVEL)
+    return Lines(
+        "sybil",
+        "How many accounts, changes or lists an attacker needs",
+        "How often the attacker reads a hidden rating, by the number of accounts that they create "
+        "(those created before training included), changes that they make, or lists that they "
+        f"observe. Dashed lines: what a guess reaches, and {level}.",
+        extremes("accuracy", data),
+        Axis.over("accounts, changes or observed lists", tried, values=tried, units=True),
+        Axis("accuracy", 0, 1),
+        data,
+        {"series": "model, attack", "x": "effort", "words": "accuracy"},
+        look.series(data, "value"),
+        [ReferenceLine(label, share) for label, share in (*guesses, (level, LEVEL))],
+    ).chart()
 
 
 def _guess(result: AuditResult, attack: Mapping[str, Any]) -> Guess:

@@ -13,7 +13,7 @@ from dpaudit.record import bases
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import columns, digest, words
+from dpaudit.reports import columns, digest, vega, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look, ends
 from dpaudit.reports.sections.base import Sections
 from dpaudit.reports.table import NONE, Table
@@ -35,6 +35,8 @@ _READ = {
     "from item means": bases.MEANS,
     "better than item means": bases.BEYOND_MEANS,
 }
+# The headers of fields that have another name.
+_HEADERS = {"epsilon": "ε"}
 # The sections of both tables.
 _OF_MODELS, _OF_SUBMISSIONS = "recovery from models", "recovery from submissions"
 # References for the other columns; the table leaves out their intervals, which the record has.
@@ -74,7 +76,10 @@ class TrainedSections(Sections):
 
     def tables(self) -> list[Table]:
         """Return the tables of models, of attacks on them, and of their games' divergences."""
-        return [*super().tables(), *self.revealed(), *_divergences(self.result)]
+        divergences = columns.within(self.result, "divergence of games")
+        caption = "Divergence of the games' observations on D' from those on D, in nats"
+        by_estimator = crossed(caption, divergences, ("model", "epsilon", "pair"))
+        return [*super().tables(), *self.revealed(), *([by_estimator] if divergences else [])]
 
     def revealed(self) -> list[Table]:
         """Return the tables of what attacks recover, and of the comparison with one model."""
@@ -128,14 +133,13 @@ def _sign(recovered: Measurement) -> int:
 def _sentence(recovered: Measurement, result: AuditResult) -> str:
     """Return a recovery beside that from item means, or from the most popular items."""
     key = recovered.model_copy(update={"basis": bases.MEANS}).key
-    means = next((number.estimate for number in result.measurements if number.key == key), None)
+    means = next((m.estimate for m in result.measurements if m.key == key), None)
     share = _sign(recovered) > 0
     guess = "the most popular items" if share else "item means"
     low, high = recovered.estimate.lower, recovered.estimate.upper
     inside = ", which the interval includes" if means and low <= means.value <= high else ""
     beside = f"; {guess}, a guess, have {rounding.measured(means.value)}{inside}" if means else ""
-    swept = digest.swept(result, recovered.model)
-    where = f" at ε = {words.epsilon(recovered.epsilon)}" if swept else ""
+    where = digest.swept_at(result, recovered)
     source = "submissions" if recovered.detail == bases.SUBMITTED else "the released model"
     measure = recovered.metric.rpartition(".")[2]
     return (
@@ -150,49 +154,47 @@ def interval(estimate: Estimate | None) -> str:
     return words.interval(estimate) if estimate else NONE
 
 
-def _recovered(result: AuditResult) -> list[Table]:
-    """Return a table of errors for each attacker."""
-    tables = []
+def _recovered(result: AuditResult) -> Iterator[Table]:
+    """Yield a table of errors for each attacker."""
     for section, basis_of in ((_OF_MODELS, _COLUMNS), (_OF_SUBMISSIONS, _READ)):
         errors = columns.within(result, section)
-        labels = dict.fromkeys(error.attack or "" for error in errors)
-        tables += [_attack(label, errors, basis_of) for label in labels]
-    return tables
+        for label in dict.fromkeys(error.attack for error in errors):
+            yield _attack([error for error in errors if error.attack == label], basis_of)
 
 
-def _attack(label: str, errors: Sequence[Measurement], basis_of: Mapping[str, str]) -> Table:
-    of_attack = [error for error in errors if error.attack == label]
-    points = dict.fromkeys((error.model, error.epsilon, error.metric) for error in of_attack)
-    at = {(e.model, e.epsilon, e.metric, e.detail): e.estimate for e in of_attack}
+def _attack(errors: Sequence[Measurement], basis_of: Mapping[str, str]) -> Table:
+    points: dict[tuple[str, float, str], dict[str | None, Estimate]] = {}
+    for error in errors:
+        point = points.setdefault((error.model, error.epsilon, error.metric), {})
+        point[error.detail] = error.estimate
     # Without a model, an attacker that lists items lists the most popular.
-    lists = of_attack[0].metric.endswith(("precision", "recall"))
+    lists = errors[0].metric.endswith(("precision", "recall"))
     guess = "the most popular" if lists else "item means"
     return Table(
-        f"Sensitive ratings recovered by {label}, and the gain over other guesses",
+        f"Sensitive ratings recovered by {errors[0].attack or ''}, and the gain over other guesses",
         ["model", "ε", "measure", *(name.replace("item means", guess) for name in basis_of)],
         [
             [
-                point[0],
-                words.epsilon(point[1]),
-                point[2].rpartition(".")[2],
-                *(_shown(at.get((*point, basis)), basis) for basis in basis_of.values()),
+                model,
+                words.epsilon(epsilon),
+                metric.rpartition(".")[2],
+                *(
+                    rounding.measured(at[basis].value)
+                    if basis in at and basis in _PLAIN
+                    else interval(at.get(basis))
+                    for basis in basis_of.values()
+                ),
             ]
-            for point in points
+            for (model, epsilon, metric), at in points.items()
         ],
     )
-
-
-def _shown(estimate: Estimate | None, basis: str) -> str:
-    if estimate and basis in _PLAIN:
-        return rounding.measured(estimate.value)
-    return interval(estimate)
 
 
 def crossed(
     caption: str,
     measurements: Sequence[Measurement],
     fields: Sequence[str],
-    column: Callable[[Measurement], str],
+    column: Callable[[Measurement], str] = lambda measurement: measurement.detail or "",
 ) -> Table:
     """Return a table of estimates whose rows differ in some fields, and whose columns in another.
 
@@ -200,41 +202,34 @@ def crossed(
         caption: what the table shows.
         measurements: what is measured.
         fields: the fields that tell rows apart.
-        column: returns the name of a measurement's column.
+        column: returns the name of a measurement's column; by default its detail.
     """
-    rows = [tuple(getattr(number, name) for name in fields) for number in measurements]
-    at = {(row, column(m)): m.estimate for row, m in zip(rows, measurements, strict=True)}
-    names = dict.fromkeys(name for _, name in at)
-    header = ["ε" if name == "epsilon" else name for name in fields]
-    cells = [
-        [*map(_text, row), *(interval(at.get((row, name))) for name in names)]
-        for row in dict.fromkeys(rows)
-    ]
-    return Table(caption, [*header, *names], cells)
+    rows: dict[tuple[str | float | None, ...], dict[str, Estimate]] = {}
+    for measurement in measurements:
+        row = rows.setdefault(tuple(getattr(measurement, name) for name in fields), {})
+        row[column(measurement)] = measurement.estimate
+    names = dict.fromkeys(map(column, measurements))
+    return Table(
+        caption,
+        [_HEADERS.get(name, name) for name in fields] + list(names),
+        [
+            [*map(_text, key), *(interval(row.get(name)) for name in names)]
+            for key, row in rows.items()
+        ],
+    )
 
 
 def _text(value: str | float | None) -> str:
     return words.epsilon(value) if isinstance(value, float) else value or ""
 
 
-def _by_detail(numbers: Sequence[Measurement], caption: str, *fields: str) -> list[Table]:
-    """Return the table of some numbers with a column for each detail, if there are any."""
-    return [crossed(caption, numbers, fields, lambda m: m.detail or "")] if numbers else []
-
-
 def _compared(result: AuditResult) -> list[Table]:
     """Return the table of the differences of models from one model, if they were measured."""
     differences = columns.within(result, "comparison")
-    reference = differences[0].against if differences else ""
-    caption = f"Difference on held-out data from {reference}, fold by fold (paired)"
-    return _by_detail(differences, caption, "model", "epsilon")
-
-
-def _divergences(result: AuditResult) -> list[Table]:
-    """Return the table of the divergences that games measured, by estimator."""
-    caption = "Divergence of the games' observations on D' from those on D, in nats"
-    divergences = columns.within(result, "divergence of games")
-    return _by_detail(divergences, caption, "model", "epsilon", "pair")
+    if not differences:
+        return []
+    caption = f"Difference on held-out data from {differences[0].against}, fold by fold (paired)"
+    return [crossed(caption, differences, ("model", "epsilon"))]
 
 
 _DRAWN = {
@@ -249,13 +244,13 @@ _DRAWN = {
 def _recovery(result: AuditResult, look: Look) -> Chart | None:
     """Return the chart of both errors, with one point for each model and ε."""
     points = _points(result)
-    # The item means are the same for every model.
-    means: list[Datum] = [{"mean": m.estimate.value} for m in _of(result, bases.MEANS)[:1]]
     if not points:
         return None
+    # The item means are the same for every model.
+    means = [{"mean": error.estimate.value} for error in _of(result, bases.MEANS)[:1]]
     x = Axis.around("rmse on test ratings", (datum["error"] for datum in points))
-    ends = [datum[end] for datum in points for end in ("lower", "upper", "value")]
-    y = Axis.around("rmse of what is recovered", [*ends, *(datum["mean"] for datum in means)])
+    ends = parts.covered([*points, *means], "lower", "upper", "value", "mean")
+    y = Axis.around("rmse of what is recovered", ends)
     return Chart(
         "recovery",
         "What is recovered of sensitive ratings",
@@ -270,8 +265,6 @@ def _recovery(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis) -> dict[str, Any]:
-    from dpaudit.reports.vega import alt
-
     lines = parts.foremost(look.series(points, "leak"), points)
     last = {datum["series"]: datum for datum in points}
     named, rows = parts.labels(
@@ -286,17 +279,12 @@ def _spec(points: list[Datum], means: list[Datum], look: Look, x: Axis, y: Axis)
         ]
         + [Label("guess: item means", y.share(datum["mean"])) for datum in means]
     )
-    color = parts.color(lines)
-    base = parts.drawn_from("points").encode(x=x.x("error"), y=y.y("value"), color=color)
+    base = parts.drawn_from("points").encode(
+        x=x.x("error"), y=y.y("value"), color=parts.color(lines)
+    )
     layers = [
-        parts.drawn_from("means")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("low"), x2="high", y=y.y("mean")),
-        base.mark_line().encode(
-            order=alt.Order("rank:Q"),
-            strokeDash=parts.dash(lines),
-            strokeWidth=parts.width(lines),
-        ),
+        parts.dashed("means", x=x.x("low"), x2="high", y=y.y("mean")),
+        base.mark_line().encode(order=vega.Order("rank:Q"), **parts.strokes(lines)),
         base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
         base.mark_point(filled=True, size=80, opacity=1),
         *named,

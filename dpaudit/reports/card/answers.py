@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dpaudit.config.gate import picked_by
 from dpaudit.core import rounding
 from dpaudit.record.bases import GAINS
-from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement, VerdictRecord
 from dpaudit.record.verdicts import remedy
 from dpaudit.reports import columns, digest, palette, words
-from dpaudit.reports.card.build import card_of, guarantees_of, statements_of
-from dpaudit.reports.sections import meter, verdicts
+from dpaudit.reports.card.build import card_of, guarantees_of, of_roles, statements_of
+from dpaudit.reports.sections import meter, screen, verdicts
 from dpaudit.reports.sections.base import not_tried
 
 Status = Literal["met", "not met", "undecided", "to judge", "gap"]
@@ -38,6 +36,7 @@ _NO_RECONSTRUCTION = (
 )
 
 
+_OTHERWISE = "no key: test it by other means"
 _OF_MECHANISM = (
     "no key: a [defense] is audited by its outputs alone; if it recommends, audit it as a "
     "[[recommender]] in a config of its own"
@@ -78,9 +77,8 @@ def auditing(part: AuditResult) -> RecordAnswer:
     """Answer whether claims were put to the test, and whether they survived."""
     claims = [verdict for verdict in part.verdicts if verdict.claimed is not None]
     if not claims:
-        return RecordAnswer(
-            "gap", ["No ε is claimed, so there is nothing to test."], _claimed(part)
-        )
+        nothing = "No ε is claimed, so there is nothing to test."
+        return RecordAnswer("gap", [nothing], _claimed(part))
     order = ("false", "doubt", "finding", "no power", "no game", "survived")
     claims = sorted(claims, key=lambda claim: order.index(claim.reason or claim.verdict))
     lines = _few(map(_claim, claims))
@@ -142,138 +140,97 @@ def _by_gates(measurement: Measurement, part: AuditResult, bar: float) -> list[G
     A gate with a lower limit may pass for that, and one with a higher limit may fail for it. With
     an infinite bar the limits of the gates are the bar.
     """
-    return [
-        record
-        for gate, record in meter.gates(part)
-        if gate
-        and isinstance(gate.max, float)
-        and picked_by(gate, [measurement], part.points)
-        and (bar == math.inf or _speaks(record, gate.max, bar))
-    ]
-
-
-def _speaks(record: GateRecord, limit: float, bar: float) -> bool:
-    return {"pass": limit <= bar, "fail": limit >= bar, "inconclusive": True}[record.outcome]
+    speaking = []
+    for gate, record in meter.limiting(meter.gates(part), measurement, part.points):
+        speaks = {"pass": gate <= bar, "fail": gate >= bar, "inconclusive": True}
+        if bar == math.inf or speaks[record.outcome]:
+            speaking.append(record)
+    return speaking
 
 
 def _strongest(part: AuditResult, metric: str) -> list[Measurement]:
-    return [
-        measurement
-        for measurement in part.measurements
-        if measurement.metric == metric and measurement.unit and measurement.attack == STRONGEST
-    ]
+    numbers = digest.of(part, metric)
+    return [number for number in numbers if number.unit and number.attack == STRONGEST]
 
 
 def _numbers(measurements: Iterable[Measurement], part: AuditResult, bar: str = "") -> list[str]:
     """Return measurements with their intervals and what these are, the largest first."""
-    ordered = sorted(measurements, key=lambda measurement: -measurement.estimate.lower)
-    return _few(
-        _number(measurement, digest.swept(part, measurement.model), bar) for measurement in ordered
-    )
-
-
-def _number(measurement: Measurement, swept: bool, bar: str) -> str:
-    estimate = measurement.estimate
-    count = f", {estimate.n} trainings" if estimate.kind == "range" and estimate.n > 1 else ""
-    of = columns.details(measurement, ("attack",))
-    where = f" at ε = {words.epsilon(measurement.epsilon)}" if swept else ""
     limit = f"; the bar is {bar}" if bar else ""
-    return (
-        f"{measurement.model}{where}, {measurement.metric}{f' ({of})' if of else ''}: "
-        f"{words.interval(estimate)} ({estimate.method}{count}){limit}."
-    )
+    lines = []
+    for number in sorted(measurements, key=lambda number: -number.estimate.lower):
+        estimate, of = number.estimate, columns.details(number, ("attack",))
+        count = f", {estimate.n} trainings" if estimate.kind == "range" and estimate.n > 1 else ""
+        lines.append(
+            f"{number.model}{digest.swept_at(part, number)}, {number.metric}"
+            f"{f' ({of})' if of else ''}: {words.interval(estimate)} ({estimate.method}{count})"
+            f"{limit}."
+        )
+    return _few(lines)
 
 
 def membership(part: AuditResult) -> RecordAnswer:
     """Answer how often membership in the training data is inferred."""
-    lines = _frequencies(part, lambda measurement: measurement.unit is not None)
-    if not lines:
-        return RecordAnswer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
-    return RecordAnswer("to judge", lines)
+    lines = _frequencies(part, of_membership=True)
+    return _judged(lines, "Membership inference was not tried.", _MEMBERSHIP)
 
 
 def attributes(part: AuditResult) -> RecordAnswer:
     """Answer how often attributes, or hidden ratings, of known people are inferred."""
-    lines = _frequencies(part, lambda measurement: measurement.unit is None)
-    if not lines:
-        fill = _fill(part, _ATTRIBUTES, _alone(part, _ATTACK))
-        return RecordAnswer("gap", ["Attribute inference was not tried."], fill)
-    return RecordAnswer("to judge", lines)
+    fill = _fill(part, _ATTRIBUTES, _alone(part, _ATTACK))
+    lines = _frequencies(part, of_membership=False)
+    return _judged(lines, "Attribute inference was not tried.", fill)
 
 
 def extraction(part: AuditResult) -> RecordAnswer:
     """Answer how often anything about people is found, by the attacks that find most."""
     most = [
-        *_frequencies(part, lambda measurement: measurement.unit is not None)[:1],
-        *_frequencies(part, lambda measurement: measurement.unit is None)[:1],
+        *_frequencies(part, of_membership=True)[:1],
+        *_frequencies(part, of_membership=False)[:1],
         *_numbers(_reconstructed(part), part)[:1],
     ]
-    if not most:
-        return RecordAnswer("gap", ["No attack on what people keep was tried."], _any(part))
-    return RecordAnswer("to judge", [f"The most: {line}" for line in most])
+    lines = [f"The most: {line}" for line in most]
+    return _judged(lines, "No attack on what people keep was tried.", _any(part))
 
 
-def _frequencies(part: AuditResult, picks: Callable[[Measurement], bool]) -> list[str]:
-    rows = [row for row in meter.rows(part) if picks(row.measurement)]
-    return _few(f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in rows)
+def _frequencies(part: AuditResult, *, of_membership: bool) -> list[str]:
+    rows = [row for row in meter.rows(part) if bool(row.measurement.unit) == of_membership]
+    return _few(map(screen.sentence, rows))
 
 
 def reconstruction(part: AuditResult) -> RecordAnswer:
     """Answer how well ratings are reconstructed from a model or from submissions."""
-    tried = _reconstructed(part)
-    if not tried:
-        fill = _fill(part, _NO_RECONSTRUCTION, _alone(part, _RECONSTRUCTION))
-        return RecordAnswer("gap", ["Reconstruction was not tried."], fill)
-    return RecordAnswer("to judge", _numbers(tried, part))
+    fill = _fill(part, _NO_RECONSTRUCTION, _alone(part, _RECONSTRUCTION))
+    return _judged(_numbers(_reconstructed(part), part), "Reconstruction was not tried.", fill)
 
 
 def _reconstructed(part: AuditResult) -> list[Measurement]:
     """Return the gains of reconstructions over what is known without the model, if any."""
-    return [
-        measurement
-        for measurement in part.measurements
-        if measurement.metric.partition(".")[0] in ("reconstruction", "submissions")
-        and measurement.basis in GAINS
-    ]
+    sources = ("reconstruction", "submissions")
+    gains = (number for number in part.measurements if number.basis in GAINS)
+    return [number for number in gains if number.metric.partition(".")[0] in sources]
 
 
 def calibrated(part: AuditResult) -> RecordAnswer:
     """Answer how well membership is told by scores, which calibration is to flatten."""
-    areas = [
-        measurement
-        for measurement in _strongest(part, "attack.auc")
-        if measurement.observer == "scores"
-    ]
-    if not areas:
-        return RecordAnswer(
-            "gap",
-            ["Nobody who sees scores was tried."],
-            f"{_MEMBERSHIP}; 'scores' among the observers",
-        )
-    return RecordAnswer("to judge", _numbers(areas, part))
+    areas = [area for area in _strongest(part, "attack.auc") if area.observer == "scores"]
+    fill = f"{_MEMBERSHIP}; 'scores' among the observers"
+    return _judged(_numbers(areas, part), "Nobody who sees scores was tried.", fill)
 
 
 def breadth(part: AuditResult) -> RecordAnswer:
     """Answer how many attacks were tried, on whom, and on how much of what is released."""
     if not _strongest(part, "attack.auc"):
         return RecordAnswer("gap", ["Membership inference was not tried."], _MEMBERSHIP)
-    groups = dict.fromkeys(
-        measurement.group for measurement in part.measurements if measurement.group
-    )
-    observers = dict.fromkeys(
-        measurement.observer for measurement in part.measurements if measurement.observer
-    )
-    seen = "; ".join(words.observer(observer) for observer in observers)
+    groups = dict.fromkeys(number.group for number in part.measurements if number.group)
+    observers = dict.fromkeys(number.observer for number in part.measurements if number.observer)
     lines = [
         f"Several attacks: {'; '.join(part.attacks)}.",
         f"Subpopulations: {'; '.join(groups) or 'none'}.",
-        f"What is released: {seen}.",
+        f"What is released: {'; '.join(map(words.observer, observers))}.",
     ]
-    named = part.config["membership"].get("groups") if "membership" in part.config else None
-    fill = (
-        "" if named else "membership.groups, with columns of [data.users] that name people's groups"
-    )
-    return RecordAnswer("to judge" if groups else "gap", lines, fill)
+    named = part.config.get("membership", {}).get("groups")
+    missing = "membership.groups, with columns of [data.users] that name people's groups"
+    return RecordAnswer("to judge" if groups else "gap", lines, "" if named else missing)
 
 
 def erasure(part: AuditResult) -> RecordAnswer:
@@ -294,42 +251,30 @@ def erasure(part: AuditResult) -> RecordAnswer:
 
 def outside(part: AuditResult) -> RecordAnswer:
     """Answer to what the endpoint does, of which an audit of a model sees nothing."""
-    return RecordAnswer(
-        "gap", ["dpaudit audits a model, not its endpoint."], "no key: test it by other means"
-    )
+    return RecordAnswer("gap", ["dpaudit audits a model, not its endpoint."], _OTHERWISE)
 
 
 def untested(part: AuditResult) -> RecordAnswer:
     """Answer to what dpaudit has no attack for."""
-    return RecordAnswer("gap", ["dpaudit has no such attack."], "no key: test it by other means")
-
-
-def _counted(part: AuditResult) -> str:
-    count = len(part.measurements)
-    return "1 number with its interval" if count == 1 else f"{count} numbers with their intervals"
+    return RecordAnswer("gap", ["dpaudit has no such attack."], _OTHERWISE)
 
 
 def documented(part: AuditResult) -> RecordAnswer:
     """Answer that the record documents who tested what, when and how."""
-    tests = [
-        measurement
-        for measurement in part.measurements
-        if entry(measurement.metric).role in ("recovery", "attack")
-    ]
-    if not tests and not columns.within(part, "games"):
-        return RecordAnswer(
-            "gap", ["Nothing was attacked, so there is no test to document."], _any(part)
-        )
-    missing = not_tried(part)
-    return RecordAnswer(
-        "met",
-        [
-            f"record.json has the config, the seed, versions and {_counted(part)}; dpaudit "
-            f"{part.tool}, {part.timing.started[:10]}.",
-            f"Attacks: {'; '.join([*part.attacks, *part.sybil_attacks]) or 'those of games'}.",
-            f"Not tried: {missing[0]} {len(missing) - 1} more are in the report.",
-        ],
+    if not of_roles(part, "recovery", "attack") and not columns.within(part, "games"):
+        nothing = "Nothing was attacked, so there is no test to document."
+        return RecordAnswer("gap", [nothing], _any(part))
+    missing, count = not_tried(part), len(part.measurements)
+    counted = (
+        "1 number with its interval" if count == 1 else f"{count} numbers with their intervals"
     )
+    lines = [
+        f"record.json has the config, the seed, versions and {counted}; dpaudit {part.tool}, "
+        f"{part.timing.started[:10]}.",
+        f"Attacks: {'; '.join([*part.attacks, *part.sybil_attacks]) or 'those of games'}.",
+        f"Not tried: {missing[0]} {len(missing) - 1} more are in the report.",
+    ]
+    return RecordAnswer("met", lines)
 
 
 def parameters(part: AuditResult) -> RecordAnswer:
@@ -417,6 +362,11 @@ def _owner(part: AuditResult, known: Iterable[str], *keys: str) -> RecordAnswer:
     return RecordAnswer(
         "gap" if missing else "to judge", _few([*known, *lines]), ", ".join(missing)
     )
+
+
+def _judged(lines: Sequence[str], missing: str, fill: str) -> RecordAnswer:
+    """Return lines to judge; without any a gap, with what is missing and what fills it."""
+    return RecordAnswer("to judge", lines) if lines else RecordAnswer("gap", [missing], fill)
 
 
 def _few(lines: Iterable[str]) -> list[str]:

@@ -24,29 +24,14 @@ from dpaudit.record.result import (
     ClaimRecord,
     DataRecord,
     Measurement,
-    ModelRecord,
     VerdictRecord,
 )
 from dpaudit.reports import palette, words
-from dpaudit.reports.card.document import (
-    NOT_STATED,
-    AttackTried,
-    AuditedModel,
-    AuditFacts,
-    ClaimLimits,
-    DataCounts,
-    Deployment,
-    Derived,
-    Found,
-    Group,
-    Guarantee,
-    MeasuredNumber,
-    PrivacyCard,
-    Rate,
-)
+from dpaudit.reports.card import document
+from dpaudit.reports.card.document import Guarantee, PrivacyCard, Rate
 from dpaudit.reports.columns import details
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import meter, screen, summary, verdicts
+from dpaudit.reports.sections import meter, screen, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
 from dpaudit.reports.sections.outcome import reason_of
 from dpaudit.reports.table import NONE
@@ -87,19 +72,20 @@ _PRIORS = (2, *_BASE_RATES)
 
 def card_of(result: AuditResult) -> PrivacyCard:
     """Return the card of a run: the owner's statements in its config, and its results."""
+    stated = statements_of(result)
     return PrivacyCard(
         deployment=deployment_of(result),
-        stated=_stated(result),
-        audit=AuditFacts(
+        stated={name: getattr(stated, name) or document.NOT_STATED for name in STATEMENTS},
+        audit=document.AuditFacts(
             tool=result.tool, started=result.timing.started, confidence=result.family.confidence
         ),
         guarantees=guarantees_of(result),
         data=result.data and _data(result.data),
         mechanisms=list(_mechanisms(result)),
-        utility=[*map(_measured, _of_roles(result, "utility"))],
+        utility=[*map(_measured, of_roles(result, "utility"))],
         correctness=list(_correctness(result)),
         attacks=[
-            AttackTried(
+            document.AttackTried(
                 label=label,
                 name=f"{attack.get('name', NONE)}: {attack.get('title', NONE)}",
                 source=str(attack.get("source", NONE)),
@@ -149,10 +135,8 @@ def deployed_part(result: AuditResult) -> AuditResult:
             "findings": [
                 finding
                 for finding in result.findings
-                if any(
-                    finding.model == label and finding.epsilon in (None, epsilon)
-                    for label, epsilon in points
-                )
+                if (finding.model, finding.epsilon) in points
+                or (finding.epsilon is None and finding.model in labels)
             ],
             **{
                 name: [
@@ -197,7 +181,7 @@ def _deployed_name(part: AuditResult) -> str:
     return f"{point.model} at ε = {words.epsilon(point.claim.epsilon)}{delta}"
 
 
-def deployment_of(result: AuditResult) -> Deployment:
+def deployment_of(result: AuditResult) -> document.Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed_part(result)
     printed = sections_of(part).printed()
@@ -205,7 +189,7 @@ def deployment_of(result: AuditResult) -> Deployment:
     # A table says each of several results.
     single = len(results) == 1 and printed.result not in why
     chosen = part.points[0] if len(part.points) == 1 else None
-    return Deployment(
+    return document.Deployment(
         outcome=result.outcome,
         reason=why,
         model=chosen and chosen.model,
@@ -228,9 +212,9 @@ def deployment_of(result: AuditResult) -> Deployment:
     )
 
 
-def _found(row: Frequency) -> Found:
+def _found(row: Frequency) -> document.Found:
     count, guess, limit = row.counts
-    return Found(
+    return document.Found(
         model=row.measurement.model,
         attacker=row.attacker,
         what=row.what,
@@ -241,13 +225,8 @@ def _found(row: Frequency) -> Found:
     )
 
 
-def _stated(result: AuditResult) -> dict[str, str | list[str]]:
-    card = statements_of(result)
-    return {name: getattr(card, name) or NOT_STATED for name in STATEMENTS}
-
-
-def _data(data: DataRecord) -> DataCounts:
-    return DataCounts(
+def _data(data: DataRecord) -> document.DataCounts:
+    return document.DataCounts(
         users=words.about(data.users),
         items=words.about(data.items),
         ratings=words.about(data.ratings),
@@ -256,14 +235,14 @@ def _data(data: DataRecord) -> DataCounts:
     )
 
 
-def _mechanisms(result: AuditResult) -> Iterator[AuditedModel]:
+def _mechanisms(result: AuditResult) -> Iterator[document.AuditedModel]:
     for model in result.models:
         chosen = {
             point.epsilon: words.settings(point.chosen)
             for point in result.points
             if point.model == model.label and point.chosen
         }
-        yield AuditedModel(
+        yield document.AuditedModel(
             model=model.label,
             defense=f"{model.defense}: {model.title}",
             source=model.source,
@@ -282,32 +261,32 @@ def _correctness(result: AuditResult) -> Iterator[str]:
             "Finite precision: released values lie on a public grid, and noise adds at most 2^-30 "
             "to ε for each number that differs."
         )
-    for counted in _of_roles(result, "assumption"):
+    for counted in of_roles(result, "assumption"):
         where = f"{counted.model} at ε = {words.epsilon(counted.epsilon)}"
         what = entry(counted.metric).words
         of = f" ({apart})" if (apart := _details(counted)) else ""
         yield f"{where}: {what}{of}: {words.number(counted.estimate.value)}."
-    yield from summary.findings(result)
+    yield from screen.findings(result)
 
 
-def _results(result: AuditResult) -> list[MeasuredNumber]:
+def _results(result: AuditResult) -> list[document.MeasuredNumber]:
     """Return the results of attacks; of several efforts or rounds, those of the last."""
     last: dict[tuple[Any, ...], Measurement] = {}
-    for result_of in _of_roles(result, "recovery", "attack"):
+    for result_of in of_roles(result, "recovery", "attack"):
         whole = result_of.unit is None or result_of.attack == STRONGEST
         if whole and result_of.basis not in _REFERENCES:
             last[result_of.model_copy(update={"effort": None, "step": None}).key] = result_of
     return [*map(_measured, last.values())]
 
 
-def _of_roles(result: AuditResult, *roles: Role) -> list[Measurement]:
+def of_roles(result: AuditResult, *roles: Role) -> list[Measurement]:
     """Return the measurements whose metrics have one of these roles."""
     return [number for number in result.measurements if entry(number.metric).role in roles]
 
 
-def _measured(measurement: Measurement) -> MeasuredNumber:
+def _measured(measurement: Measurement) -> document.MeasuredNumber:
     game = measurement.metric == "epsilon"
-    return MeasuredNumber(
+    return document.MeasuredNumber(
         metric=measurement.metric,
         model=measurement.model,
         sweep_epsilon=measurement.epsilon,
@@ -330,30 +309,25 @@ def guarantees_of(result: AuditResult) -> list[Guarantee]:
     """Return each model at each ε with its claim, its verdict and what both mean."""
     models = {model.label: model for model in result.models}
     verdicts = {(verdict.model, verdict.epsilon): verdict for verdict in result.verdicts}
-    return [
-        _guarantee(
-            models[point.model], point.claim, verdicts[point.model, point.epsilon], result.data
+    guarantees = []
+    for point in result.points:
+        verdict = verdicts[point.model, point.epsilon]
+        guarantees.append(
+            Guarantee(
+                model=point.model,
+                defense=models[point.model].defense,
+                mechanism=models[point.model].variant,
+                sweep_epsilon=point.epsilon,
+                verdict=verdict.verdict,
+                reason=verdict.reason,
+                power=verdict.factor,
+                condition=verdict.condition,
+                certified=verdict.certified,
+                derived=_derived(point.claim, verdict, result.data),
+                **(_claimed(point.claim) if point.claim else {}),
+            )
         )
-        for point in result.points
-    ]
-
-
-def _guarantee(
-    model: ModelRecord, claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None
-) -> Guarantee:
-    return Guarantee(
-        model=model.label,
-        defense=model.defense,
-        mechanism=model.variant,
-        sweep_epsilon=verdict.epsilon,
-        verdict=verdict.verdict,
-        reason=verdict.reason,
-        power=verdict.factor,
-        condition=verdict.condition,
-        certified=verdict.certified,
-        derived=_derived(claim, verdict, data),
-        **({} if claim is None else _claimed(claim)),
-    )
+    return guarantees
 
 
 def _claimed(claim: ClaimRecord) -> dict[str, Any]:
@@ -371,14 +345,16 @@ def _claimed(claim: ClaimRecord) -> dict[str, Any]:
     }
 
 
-def _derived(claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None) -> Derived:
+def _derived(
+    claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None
+) -> document.Derived:
     bound = verdict.certified
     certified = [] if bound is None or not 0 < bound < math.inf else _beliefs(bound)
     doubted = verdict.verdict == "false" or verdict.reason in ("doubt", "finding")
     if claim is None or doubted or math.isinf(claim.epsilon):
-        return Derived(certified_belief=certified)
+        return document.Derived(certified_belief=certified)
     rates = [*((1 / n, f"1 in {n}") for n in _BASE_RATES), *_of_data(claim, data)]
-    return Derived(
+    return document.Derived(
         limits=_limits(claim.epsilon, claim.delta, rates),
         groups=list(_groups(claim, data, rates)),
         certified_belief=certified,
@@ -402,8 +378,10 @@ def _rates(bound: Callable[[float], float], rates: Sequence[tuple[float, str]]) 
     return [Rate(base_rate=rate, of=of, bound=bound(rate)) for rate, of in rates]
 
 
-def _limits(epsilon: float, delta: float, rates: Sequence[tuple[float, str]]) -> ClaimLimits:
-    return ClaimLimits(
+def _limits(
+    epsilon: float, delta: float, rates: Sequence[tuple[float, str]]
+) -> document.ClaimLimits:
+    return document.ClaimLimits(
         epsilon=epsilon,
         delta=delta,
         advantage=advantage_limit(epsilon, delta),
@@ -419,11 +397,11 @@ def _beliefs(epsilon: float) -> list[Rate]:
 
 def _groups(
     claim: ClaimRecord, data: DataRecord | None, rates: Sequence[tuple[float, str]]
-) -> Iterator[Group]:
+) -> Iterator[document.Group]:
     """Yield what a claim about one rating says of users with usual numbers of ratings."""
     if claim.adjacency not in _RATINGS or data is None or data.per_user is None:
         return
     for count, of in zip(data.per_user, ("median user", "90 % quantile of users"), strict=True):
         epsilon, delta = group_claim(claim.epsilon, claim.delta, count)
         if math.isfinite(epsilon):
-            yield Group(ratings=count, of=of, limits=_limits(epsilon, delta, rates))
+            yield document.Group(ratings=count, of=of, limits=_limits(epsilon, delta, rates))

@@ -13,14 +13,8 @@ from dataclasses import dataclass, replace
 from dpaudit.config.schema import STATEMENTS
 from dpaudit.core import rounding
 from dpaudit.reports import words
-from dpaudit.reports.card.document import (
-    DERIVED,
-    NOT_STATED,
-    DataCounts,
-    Guarantee,
-    MeasuredNumber,
-    PrivacyCard,
-)
+from dpaudit.reports.card import document
+from dpaudit.reports.card.document import DataCounts, Guarantee, MeasuredNumber, PrivacyCard
 from dpaudit.reports.table import NONE, Table
 
 # Columns of limits, the last of the audited data; and columns of beliefs.
@@ -62,7 +56,7 @@ class Fact:
     @property
     def missing(self) -> bool:
         """Whether the owner did not state it."""
-        return self.stated and self.text == NOT_STATED
+        return self.stated and self.text == document.NOT_STATED
 
 
 @dataclass(frozen=True)
@@ -96,6 +90,9 @@ def appendix(card: PrivacyCard) -> list[Section]:
 
 
 def _all_sections(card: PrivacyCard) -> list[Section]:
+    missing = [named(name) for name in STATEMENTS if card.stated[name] == document.NOT_STATED]
+    public = ((guarantee.model, guarantee.unprotected) for guarantee in card.guarantees)
+    not_protected = ["model", "not protected by the claim"]
     return [
         Section("System", _stated(card, "system", "owner", "version", "contact", "intended_use")),
         Section("Privacy parameters and variant", tables=[_parameters(card)]),
@@ -105,7 +102,11 @@ def _all_sections(card: PrivacyCard) -> list[Section]:
             [_claims(card), *group_tables(card)],
         ),
         _risk(card),
-        Section("What is not protected", _stated(card, "unprotected"), [_public(card)]),
+        Section(
+            "What is not protected",
+            _stated(card, "unprotected"),
+            [Table("Treated as public", not_protected, _once(public))],
+        ),
         Section("Data domain", [*_stated(card, "data_domain"), *_data(card.data)]),
         Section("Actors and trust model", _stated(card, "trust_model", "actors")),
         Section("Release and access", _stated(card, "release", "access", "composition")),
@@ -123,7 +124,10 @@ def _all_sections(card: PrivacyCard) -> list[Section]:
         Section(card.deployment.about, audited(card), [results(card)]),
         Section("Attacks tried", tables=_attacks(card)),
         Section("What was not tried", notes=card.deployment.untried),
-        Section("What the owner does not state", _missing(card)),
+        Section(
+            "What the owner does not state",
+            [Fact("Not stated", ", ".join(missing))] if missing else [],
+        ),
     ]
 
 
@@ -135,16 +139,8 @@ def audited(card: PrivacyCard) -> list[Fact]:
 def results(card: PrivacyCard) -> Table:
     """Return its results, the worst first; without rows if it has none."""
     rows = card.deployment.results
-    return Table(
-        "Results, the worst first",
-        list(rows[0]) if rows else [],
-        [list(row.values()) for row in rows],
-    )
-
-
-def _missing(card: PrivacyCard) -> list[Fact]:
-    names = [named(name) for name in STATEMENTS if card.stated[name] == NOT_STATED]
-    return [Fact("Not stated", ", ".join(names))] if names else []
+    cells = [list(row.values()) for row in rows]
+    return Table("Results, the worst first", list(rows[0]) if rows else [], cells)
 
 
 def _risk(card: PrivacyCard) -> Section:
@@ -218,11 +214,6 @@ def _claims(card: PrivacyCard) -> Table:
     )
     header = ["model", "one unit", "neighbours", "covers those who see", "assumes", "source"]
     return Table("What a claim is about", header, _once(rows))
-
-
-def _public(card: PrivacyCard) -> Table:
-    rows = ((guarantee.model, guarantee.unprotected) for guarantee in card.guarantees)
-    return Table("Treated as public", ["model", "not protected by the claim"], _once(rows))
 
 
 def _once(rows: Iterable[tuple[str, ...]]) -> list[list[str]]:
@@ -301,13 +292,13 @@ def risk_tables(card: PrivacyCard) -> list[Table]:
     """Return the limits of attackers under the claims, and their beliefs after an output."""
     claimed = [guarantee for guarantee in card.guarantees if guarantee.epsilon]
     limits = Table(
-        f"If the claim holds, an attacker reaches at most ({DERIVED})",
+        f"If the claim holds, an attacker reaches at most ({document.DERIVED})",
         ["model", "ε", "δ", *_LIMIT_COLUMNS],
         [_limit_row(guarantee) for guarantee in claimed],
         {(i, 3) for i, guarantee in enumerate(claimed) if guarantee.derived.limits is None},
     )
     beliefs = Table(
-        f"Belief in one of two neighbouring data sets after an output ({DERIVED})",
+        f"Belief in one of two neighbouring data sets after an output ({document.DERIVED})",
         ["model", "sweep ε", "by", *_BELIEF_COLUMNS],
         [row for guarantee in card.guarantees for row in _belief_rows(guarantee)],
     )
@@ -320,7 +311,9 @@ def group_tables(card: PrivacyCard) -> list[Table]:
     if not several:
         return []
     sizes = [f"{group.ratings} ratings, {group.of}" for group in several[0].derived.groups]
-    caption = f"The claim for all ratings of a user together: k ratings have k ε ({DERIVED})"
+    caption = (
+        f"The claim for all ratings of a user together: k ratings have k ε ({document.DERIVED})"
+    )
     return [Table(caption, ["model", "ε", *sizes], [*map(_group_row, several)])]
 
 

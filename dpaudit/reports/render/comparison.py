@@ -43,7 +43,7 @@ def show(compared: Comparison, console: Console, *, everything: bool) -> None:
     for table in tables(compared, everything=everything):
         _show_table(table, console)
     if compared.differences:
-        _show_differences(compared, console, len(compared.differences) if everything else _SHOWN)
+        _show_differences(compared, console, None if everything else _SHOWN)
     for sentence in sentences(compared):
         console.print(plain(sentence), markup=False, highlight=False)
 
@@ -52,7 +52,8 @@ def render(compared: Comparison) -> str:
     """Render a comparison as GitHub Markdown, with all that was compared if anything changed."""
     shown = [] if compared.same else tables(compared, everything=True)
     if compared.differences:
-        shown.append(_differences(compared))
+        cells = [[change.key, change.before, change.after] for change in compared.differences]
+        shown.append(Table(_DIFFERENCES, ["key", "baseline", "run"], cells))
     parts = [
         "# Comparison with the baseline",
         *map(markdown.escape, sentences(compared)),
@@ -61,7 +62,7 @@ def render(compared: Comparison) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _show_differences(compared: Comparison, console: Console, most: int) -> None:
+def _show_differences(compared: Comparison, console: Console, most: int | None) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -70,8 +71,7 @@ def _show_differences(compared: Comparison, console: Console, most: int) -> None
         f"{difference.key}: {difference.before} → {difference.after}"
         for difference in compared.differences[:most]
     ]
-    if most < len(compared.differences):
-        more = len(compared.differences) - most
+    if more := len(compared.differences) - len(lines):
         lines.append(f"and {more} more: 'dpaudit diff --all' shows them")
     for line in lines:
         console.print(Padding.indent(Text(plain(line)), GAP))
@@ -112,18 +112,8 @@ def _laid_out(header: list[str], cells: list[list[str]], width: int) -> tuple[st
     if sum(widths[1:]) + GAP * (len(widths) - 1) <= width:
         return start + beside(header, 1), [f"{row[0]}\n{start}{beside(row, 1)}" for row in cells]
     name = max(map(cell_len, header))
-    return "", [
-        "\n".join(
-            [
-                row[0],
-                *(
-                    f"{start}{set_cell_size(label, name)}{start}{cell}"
-                    for label, cell in zip(header[1:], row[1:], strict=True)
-                ),
-            ]
-        )
-        for row in cells
-    ]
+    labels = [f"{start}{set_cell_size(label, name)}{start}" for label in header[1:]]
+    return "", ["\n".join([row[0], *map(str.__add__, labels, row[1:])]) for row in cells]
 
 
 def tables(compared: Comparison, *, everything: bool) -> list[Table]:
@@ -135,7 +125,11 @@ def tables(compared: Comparison, *, everything: bool) -> list[Table]:
     """
     candidates = [
         claims([change for change in compared.claims if everything or change.move != "same"]),
-        _gates(compared),
+        Table(
+            "Gates whose outcome changed",
+            ["gate", "baseline", "run"],
+            [[gate.id, gate.before, gate.after] for gate in compared.gates],
+        ),
     ]
     for judgement, caption in _CAPTIONS.items():
         if everything or judgement != "cannot tell":
@@ -186,13 +180,13 @@ def sentences(compared: Comparison) -> Iterator[str]:
         said = "; ".join(f"{count}: {reason}" for reason, count in reasons.items())
         if said:
             yield f"{lead} {len(changes)} of {len(compared.numbers)} numbers ({said})."
-    leaning = [change for change in unsure if _leans(change)]
-    if leaning:
-        listed = "; ".join(
-            f"{change.metric} of {change.place}: {rounding.measured(change.before.value)} → "
-            f"{rounding.measured(change.after.value)}"
-            for change in leaning
-        )
+    listed = "; ".join(
+        f"{change.metric} of {change.place}: {rounding.measured(change.before.value)} → "
+        f"{rounding.measured(change.after.value)}"
+        for change in unsure
+        if _leans(change)
+    )
+    if listed:
         yield f"Worse than all of the baseline's interval, though not certified: {listed}."
     if compared.uncompared:
         listed = ", ".join(f"{count} of {name}" for name, count in compared.uncompared.items())
@@ -210,26 +204,6 @@ def _leans(change: NumberChange) -> bool:
     if metric.larger == "worse":
         return change.after.value > change.before.upper
     return change.after.value < change.before.lower
-
-
-def _differences(compared: Comparison) -> Table:
-    """Return the table of what else differs between the runs, which may explain changes."""
-    return Table(
-        _DIFFERENCES,
-        ["key", "baseline", "run"],
-        [
-            [difference.key, difference.before, difference.after]
-            for difference in compared.differences
-        ],
-    )
-
-
-def _gates(compared: Comparison) -> Table:
-    return Table(
-        "Gates whose outcome changed",
-        ["gate", "baseline", "run"],
-        [[gate.id, gate.before, gate.after] for gate in compared.gates],
-    )
 
 
 def _numbers(caption: str, changes: Sequence[NumberChange]) -> Table:

@@ -7,16 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dpaudit.core.messages import plain
-from dpaudit.record.result import AuditResult, ModelRecord
+from dpaudit.record.result import AuditResult
 from dpaudit.reports import columns, digest, palette
-from dpaudit.reports.digest import Row
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import models, screen, summary, tables, verdicts, waivers
+from dpaudit.reports.sections import models, screen, tables, verdicts, waivers
 from dpaudit.reports.sections.base import Sections, sections_of
 from dpaudit.reports.sections.footnotes import has_joint_intervals, joint_confidence
 from dpaudit.reports.sections.outcome import decision_of, next_step
 from dpaudit.reports.sections.screen import Screen
-from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.terminal import GAP, say, show_columns, show_table
 
 if TYPE_CHECKING:
@@ -41,28 +39,24 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
         console: where to print; without colour if it has none.
         details: whether to print all numbers of each model, too.
     """
-    _show_decision(result, console)
+    from rich.text import Text
+
     shown = screen.of(result)
-    _show_meter(shown, console, named=len(result.models) > 1)
+    say(shown.decision.reason, console, first=shown.decision.word, indent=_INDENT)
+    for line in meter_lines(shown, console.width, named=len(result.models) > 1):
+        console.print(Text(line), no_wrap=True, overflow="ignore", crop=False)
+    if shown.rows:
+        say(shown.legend(GUESS, LIMIT), console, style="dim")
     console.print()
-    say(summary.title(result), console, style="bold")
-    say(summary.audited(result), console, style="dim")
-    if repairs := summary.repairs(result):
+    say(screen.title(result), console, style="bold")
+    say(screen.audited(result), console, style="dim")
+    if repairs := screen.repairs(result):
         say(f"Dropped, merged or in doubt: {repairs}.", console)
     if details:
         _show_details(result, console)
     else:
-        for verdict in verdicts.of(result):
-            say(verdict.model, console, first=verdict.badge)
-            for sentence in verdict.judged:
-                say(sentence, console, indent=2)
-        for sentence in shown.alarming:
-            say(sentence, console)
-        if shown.claims:
-            console.print()
-            show_table(shown.claims, console)
-            say(shown.claims.note, console, style="dim")
-    noticed = summary.findings(result)
+        _show_brief(result, shown, console)
+    noticed = screen.findings(result)
     if noticed:
         console.print()
     for sentence in noticed:
@@ -70,7 +64,25 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
     if details:
         for note in _notes(sections_of(result)):
             say(note, console, style="dim")
-    _show_gates(result, console)
+    console.print()
+    for gate in result.gates:
+        say(gate.rule, console, first=palette.GATE[gate.outcome], indent=_INDENT)
+        say(digest.why(gate, result), console, indent=_INDENT)
+    for waiver in result.waivers:
+        say(waivers.line(waiver, result), console)
+
+
+def _show_brief(result: AuditResult, shown: Screen, console: Console) -> None:
+    for verdict in verdicts.of(result):
+        say(verdict.model, console, first=verdict.badge)
+        for sentence in verdict.judged:
+            say(sentence, console, indent=2)
+    for sentence in shown.alarming:
+        say(sentence, console)
+    if shown.claims:
+        console.print()
+        show_table(shown.claims, console)
+        say(shown.claims.note, console, style="dim")
 
 
 def _show_details(result: AuditResult, console: Console) -> None:
@@ -78,7 +90,14 @@ def _show_details(result: AuditResult, console: Console) -> None:
     records = {model.label: model for model in result.models}
     for verdict in verdicts.of(result):
         model = records[verdict.model]
-        _show_verdict(verdict, model, by_model[model.label], console)
+        console.print()
+        differs = model.variant in ("nonprivate", "published", "corrected")
+        name = f"{model.label}: {model.defense}{f', {model.variant}' if differs else ''}"
+        say(name, console, first=verdict.badge, style="bold")
+        say(verdict.text, console, indent=2)
+        sweep = by_model[model.label]
+        if any(row.point.claim for row in sweep):
+            say(models.claim_words(sweep), console, indent=2, style="dim")
         show_columns(sections.columns(model), console, right=_RIGHT)
     for table in (*sections.brief(), *tables.others(result)):
         console.print()
@@ -90,15 +109,6 @@ def close(result: AuditResult, console: Console) -> None:
     """Print the outcome, so that it is the last thing on the screen, with the next step."""
     word = decision_of(result).word
     say(next_step(result), console, first=word, indent=_INDENT)
-
-
-def _show_meter(shown: Screen, console: Console, *, named: bool) -> None:
-    from rich.text import Text
-
-    for line in meter_lines(shown, console.width, named=named):
-        console.print(Text(line), no_wrap=True, overflow="ignore", crop=False)
-    if shown.rows:
-        say(shown.legend(GUESS, LIMIT), console, style="dim")
 
 
 def bar(row: Frequency, scale: float, width: int) -> str:
@@ -168,11 +178,6 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _show_decision(result: AuditResult, console: Console) -> None:
-    decision = decision_of(result)
-    say(decision.reason, console, first=decision.word, indent=_INDENT)
-
-
 def _notes(sections: Sections) -> Iterator[str]:
     """Yield what the reader must know of the numbers."""
     yield from sections.remarks()
@@ -185,26 +190,3 @@ def _notes(sections: Sections) -> Iterator[str]:
             "'finds 1.5×': the same game on the same pair found a copy that leaks 1.5 times what "
             "is claimed. 'no power': it found none."
         )
-
-
-def _show_verdict(
-    verdict: ModelVerdict, model: ModelRecord, sweep: list[Row], console: Console
-) -> None:
-    console.print()
-    variant = (
-        f", {model.variant}" if model.variant in ("nonprivate", "published", "corrected") else ""
-    )
-    name = f"{model.label}: {model.defense}{variant}"
-    say(name, console, first=verdict.badge, style="bold")
-    say(verdict.text, console, indent=2)
-    if any(row.point.claim for row in sweep):
-        say(models.claim_words(sweep), console, indent=2, style="dim")
-
-
-def _show_gates(result: AuditResult, console: Console) -> None:
-    console.print()
-    for gate in result.gates:
-        say(gate.rule, console, first=palette.GATE[gate.outcome], indent=_INDENT)
-        say(digest.why(gate, result), console, indent=_INDENT)
-    for waiver in result.waivers:
-        say(waivers.line(waiver, result), console)

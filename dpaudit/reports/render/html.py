@@ -5,30 +5,28 @@ from __future__ import annotations
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import page, toml
-from dpaudit.reports.sections import footnotes, screen, summary, tables, verdicts, waivers
+from dpaudit.reports.sections import footnotes, screen, tables, verdicts, waivers
 from dpaudit.reports.sections.base import charts_of, not_tried
-from dpaudit.reports.sections.footnotes import interval_table
 
 
 def render(result: AuditResult) -> str:
     """Render the report as one HTML file that includes its scripts and data and loads nothing."""
-    tried = [tables.attacks(result), tables.pairs(result), tables.games(result)]
     return page.render(
         "report.html.j2",
         charts=charts_of(result),
-        system=summary.system(result),
-        headline=summary.headline(result),
-        audited_line=summary.audited(result),
+        system=screen.system(result),
+        headline=screen.headline(result),
+        audited_line=screen.audited(result),
         screen=screen.of(result),
         verdicts=verdicts.of(result),
-        findings=summary.findings(result),
+        findings=screen.findings(result),
         command=digest.command(result),
         waivers=waivers.table(result),
         gates=tables.gates(result),
         results=tables.results(result),
         footnotes=footnotes.notes(result),
-        audited=[table for table in (tables.models(result), tables.claims(result)) if table],
-        tried=[table for table in (*tried, interval_table(result)) if table],
+        audited=tables.audited(result),
+        tried=tables.tried(result),
         untried=not_tried(result),
         provenance=tables.provenance(result),
         config=toml.render(result.config),

@@ -9,12 +9,10 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import toml
-from dpaudit.reports.sections import footnotes, screen, summary, tables, verdicts, waivers
+from dpaudit.reports.sections import footnotes, screen, tables, verdicts, waivers
 from dpaudit.reports.sections.base import not_tried
-from dpaudit.reports.sections.footnotes import interval_table
 from dpaudit.reports.sections.outcome import decision_of
 from dpaudit.reports.sections.screen import Screen
-from dpaudit.reports.sections.verdicts import ModelVerdict
 from dpaudit.reports.table import Table
 
 # All that starts markup inside a line, or makes a link of a bare address. A closing bracket counts
@@ -33,27 +31,22 @@ def render(result: AuditResult) -> str:
     """Render the report as GitHub Markdown."""
     decision, shown = decision_of(result), screen.of(result)
     sections = [
-        f"# Privacy audit of {escape(summary.system(result))}",
-        escape(summary.audited(result)),
+        f"# Privacy audit of {escape(screen.system(result))}",
+        escape(screen.audited(result)),
         f"**{decision.word.shown}** {escape(decision.reason)}",
         _meter(shown),
         _bullets(shown.alarming),
-        *(_verdict(verdict) for verdict in verdicts.of(result)),
-        _bullets(summary.findings(result)),
+        *(
+            f"**{verdict.badge.shown}** {escape(verdict.model)}\n\n{_bullets(verdict.sentences)}"
+            for verdict in verdicts.of(result)
+        ),
+        _bullets(screen.findings(result)),
         section("Gates", [tables.gates(result)]),
         section("Waivers", [waivers.table(result)]),
         section("Results", tables.results(result)),
         "## How to read this\n\n" + _bullets(footnotes.notes(result)),
-        section("What was audited", [tables.models(result), tables.claims(result)]),
-        section(
-            "What was tried",
-            [
-                tables.attacks(result),
-                tables.pairs(result),
-                tables.games(result),
-                interval_table(result),
-            ],
-        ),
+        section("What was audited", tables.audited(result)),
+        section("What was tried", tables.tried(result)),
         "## What was not tried\n\n" + _bullets(not_tried(result)),
         section("How to reproduce", [tables.provenance(result)]),
         f"Save this as `dpaudit.toml` and run `{digest.command(result)}`:",
@@ -70,17 +63,16 @@ def _meter(shown: Screen) -> str:
     return table_text(Table("", header, cells))
 
 
-def _verdict(verdict: ModelVerdict) -> str:
-    return f"**{verdict.badge.shown}** {escape(verdict.model)}\n\n{_bullets(verdict.sentences)}"
-
-
 def section(title: str, tables: Sequence[Table | None], level: int = 2, below: str = "") -> str:
     """Return a heading with `below` and the tables under it; empty if there is no table."""
-    parts = [f"{'#' * level} {title}", *([below] if below else [])]
-    for table in tables:
-        if table:
-            parts.append(table_text(table) if table.caption == title else captioned(table))
-    return "\n\n".join(parts) if any(tables) else ""
+    if not any(tables):
+        return ""
+    texts = [
+        table_text(table) if table.caption == title else captioned(table)
+        for table in tables
+        if table
+    ]
+    return "\n\n".join([f"{'#' * level} {title}", *filter(None, [below]), *texts])
 
 
 def captioned(table: Table) -> str:

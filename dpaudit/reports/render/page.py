@@ -12,6 +12,7 @@ from typing import Any
 from dpaudit.core.errors import RunError
 from dpaudit.core.messages import plain
 from dpaudit.core.processes import library_places
+from dpaudit.reports import vega
 from dpaudit.reports.chart_parts import Chart, Panel
 
 # What the process runs that draws charts.
@@ -81,9 +82,7 @@ def svgs(specs: Sequence[dict[str, Any]]) -> list[str]:
     """
     if not specs:
         return []
-    from dpaudit.reports.vega import alt
-
-    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    version = ".".join(vega.SCHEMA_VERSION.split(".")[:2])
     process = subprocess.run(  # noqa: S603  this Python, and code of ours
         [sys.executable, "-I", "-X", "utf8", "-c", _DRAW, version, json.dumps(library_places())],
         input=json.dumps(specs),

@@ -10,17 +10,8 @@ from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import ClaimRecord, Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports.chart_parts import (
-    Axis,
-    ByModel,
-    Chart,
-    Datum,
-    Label,
-    Look,
-    by_point,
-    edge,
-    position,
-)
+from dpaudit.reports import vega
+from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look
 from dpaudit.reports.digest import MORE, Row
 
 _MOST = "the most that so many trials can certify"
@@ -44,8 +35,12 @@ def certified_chart(by_model: ByModel, look: Look) -> Chart | None:
     claims = sorted({datum["claimed"] for datum in data})
     x = Axis.over("claimed ε", claims, values=claims)
     drawn = [datum["mutant"] for datum in data if datum["mutant"]]
-    most = _ceiling(data)
-    ends = [*claims, *drawn, *most.values(), *(datum["y"] for datum in data)]
+    # The largest ε that the games at each claim could certify.
+    most: dict[float, float] = {}
+    for datum in data:
+        if datum["most"] is not None:
+            most[datum["claimed"]] = max(most.get(datum["claimed"], 0.0), datum["most"])
+    ends = [*claims, *drawn, *most.values(), *parts.covered(data, "y")]
     y = Axis.over("certified ε", ends)
     panels = parts.panels(data, None, lambda points: _spec(points, look, x, y, most))
     return Chart(
@@ -67,7 +62,7 @@ def certified_chart(by_model: ByModel, look: Look) -> Chart | None:
 def _points(by_model: ByModel) -> list[Datum]:
     """Return the certified and the claimed ε; a certified zero is drawn at the edge."""
     data: list[Datum] = []
-    for model, row in by_point(by_model):
+    for model, row in parts.by_point(by_model):
         claim = row.point.claim
         if claim is None or claim.epsilon == math.inf:
             continue
@@ -78,7 +73,7 @@ def _points(by_model: ByModel) -> list[Datum]:
             found = control is not None and control.found and not row.exceeds(pair)
             data.append(
                 {
-                    **position(model, row, pair),
+                    **parts.position(model, row, pair),
                     "attack": plain(pair),
                     "claimed": claim.epsilon,
                     "lower": lower,
@@ -91,7 +86,7 @@ def _points(by_model: ByModel) -> list[Datum]:
                     "verdict": _verdict(row, pair),
                 }
             )
-    least = edge([datum[end] for datum in data for end in ("lower", "claimed")])
+    least = parts.edge(parts.covered(data, "lower", "claimed"))
     return [{**datum, "y": max(datum["lower"], least)} for datum in data]
 
 
@@ -113,20 +108,9 @@ def _verdict(row: Row, pair: str) -> str:
     return _WITHIN if game.estimate.lower > 0 else _NOTHING
 
 
-def _ceiling(data: list[Datum]) -> dict[float, float]:
-    """Return the largest ε that the games at each claim could certify, those that have one."""
-    most: dict[float, float] = {}
-    for datum in data:
-        if datum["most"] is not None:
-            most[datum["claimed"]] = max(most.get(datum["claimed"], 0.0), datum["most"])
-    return most
-
-
 def _spec(
     data: list[Datum], look: Look, x: Axis, y: Axis, most: dict[float, float]
 ) -> dict[str, Any]:
-    from dpaudit.reports.vega import alt
-
     series = parts.foremost(look.series(data, "multiple"), data)
     last = {datum["series"]: datum for datum in sorted(data, key=lambda point: point["claimed"])}
     ends = sorted(most.items())
@@ -146,14 +130,12 @@ def _spec(
         base.mark_tick(orient="horizontal", size=14, thickness=2, opacity=0.6)
         .transform_filter("isValid(datum.mutant)")
         .encode(y=y.y("mutant"), color=color),
-        base.mark_line().encode(
-            color=color, strokeDash=parts.dash(series), strokeWidth=parts.width(series)
-        ),
+        base.mark_line().encode(color=color, **parts.strokes(series)),
         base.mark_point(strokeWidth=1.5, opacity=1).encode(
             stroke=parts.color(series, "Stroke"),
             shape=_by_verdict("Shape", ["triangle-up", "circle", "triangle-down", "circle"]),
             fill=_by_verdict("Fill", [parts.FALSE, "var(--card)", parts.MUTED, parts.MUTED]),
-            size=alt.SizeValue(
+            size=vega.SizeValue(
                 170, condition={"test": f"datum.verdict === '{_NO_POWER}'", "value": 30}
             ),
         ),
@@ -168,10 +150,8 @@ def _spec(
 
 
 def _by_verdict(channel: str, values: list[Any]) -> Any:
-    from dpaudit.reports.vega import alt
-
-    scale = alt.Scale(domain=[MORE, _WITHIN, _NOTHING, _NO_POWER], range=values)
-    return getattr(alt, channel)("verdict:N", legend=None, scale=scale)
+    scale = vega.Scale(domain=[MORE, _WITHIN, _NOTHING, _NO_POWER], range=values)
+    return getattr(vega, channel)("verdict:N", legend=None, scale=scale)
 
 
 def _summary(data: list[Datum]) -> str:

@@ -25,10 +25,10 @@ def has_ranges(result: AuditResult) -> bool:
 def has_joint_intervals(result: AuditResult) -> bool:
     """Return whether any interval belongs to the family of intervals that hold together."""
     return any(
-        not over_folds(measurement)
-        and not _alone(measurement)
-        and measurement.estimate.kind not in ("exact", "range")
-        for measurement in result.measurements
+        number.estimate.kind not in ("exact", "range")
+        and not over_folds(number)
+        and not _alone(number)
+        for number in result.measurements
     )
 
 
@@ -70,21 +70,20 @@ def _alone(measurement: Measurement) -> bool:
 
 def _method(measurement: Measurement) -> tuple[str, ...]:
     metric, estimate = entry(measurement.metric), measurement.estimate
-    of = (
-        measurement.fields.get(metric.by)
-        if metric.by
-        else measurement.group or measurement.attack or measurement.detail
-    )
+    of = measurement.group or measurement.attack or measurement.detail
+    if metric.by:
+        of = measurement.fields.get(metric.by)
     quantity = f"{metric.quantity or metric.name} {of or ''}".rstrip()
-    if _alone(measurement):  # many intervals share this row, with different numbers of users
-        return quantity, NONE, f"{estimate.alpha:.3g}", estimate.method, estimate.kind
     both = measurement.metric == "epsilon" and not measurement.unit
-    trials = f"{estimate.n}" + (", on both data sets together" if both else "")
-    if estimate.kind == "range":
-        return quantity, f"{estimate.n} trainings", NONE, estimate.method, estimate.kind
-    if estimate.kind == "exact":
-        return quantity, NONE, NONE, estimate.method, estimate.kind
-    return quantity, trials, f"{estimate.alpha:.3g}", estimate.method, estimate.kind
+    trials = f"{estimate.n}{', on both data sets together' if both else ''}"
+    level = f"{estimate.alpha:.3g}"
+    if _alone(measurement):  # many intervals share this row, with different numbers of users
+        trials = NONE
+    elif estimate.kind == "range":
+        trials, level = f"{estimate.n} trainings", NONE
+    elif estimate.kind == "exact":
+        trials, level = NONE, NONE
+    return quantity, trials, level, estimate.method, estimate.kind
 
 
 def notes(result: AuditResult) -> list[str]:

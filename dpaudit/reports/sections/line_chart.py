@@ -9,20 +9,8 @@ from typing import Any
 from dpaudit.core.messages import plain
 from dpaudit.record.result import Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import words
-from dpaudit.reports.chart_parts import (
-    Axis,
-    ByModel,
-    Chart,
-    Datum,
-    Label,
-    Look,
-    Series,
-    by_point,
-    ends,
-    extremes,
-    position,
-)
+from dpaudit.reports import vega, words
+from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look, Series
 from dpaudit.reports.frequency import Guess
 
 _WEAK = " An accuracy below guessing shows a weak attack, not a private model."
@@ -36,16 +24,18 @@ class ReferenceLine:
 
     Attributes:
         label: what it is.
-        points: where it is, as x and y, in the order of x.
+        left: its height at the left edge.
+        right: its height at the right edge; None if it is the same everywhere.
     """
 
     label: str
-    points: Sequence[tuple[float, float]]
+    left: float
+    right: float | None = None
 
-
-def level(label: str, value: float, x: Axis) -> ReferenceLine:
-    """Return a baseline that is the same everywhere."""
-    return ReferenceLine(label, [(x.low, value), (x.high, value)])
+    @property
+    def end(self) -> float:
+        """Its height at the right edge."""
+        return self.left if self.right is None else self.right
 
 
 @dataclass(frozen=True)
@@ -87,106 +77,75 @@ class Lines:
     band: bool = False
     size: tuple[int, int] = parts.SIZE
 
+    def chart(self) -> Chart:
+        """Draw lines, intervals and points; a point without a place is a dotted line across."""
+        panels = parts.panels(self.data, self.by, self._spec)
+        thin = ""
+        if not all(point["bold"] for panel in panels for point in panel.spec["datasets"]["points"]):
+            thin = " Six lines are in colour; the table of numbers names the thin grey ones too."
+        numbers = parts.numbers(self.columns, self.data)
+        return Chart(self.name, self.title, self.caption + thin, self.summary, panels, numbers)
 
-def lines_chart(lines: Lines) -> Chart:
-    """Draw lines, intervals and points; a point without a place is a dotted line across."""
-    panels = parts.panels(lines.data, lines.by, lambda data: _spec(lines, data))
-    return Chart(
-        name=lines.name,
-        title=lines.title,
-        caption=lines.caption + _thin(lines, [panel.spec for panel in panels]),
-        summary=lines.summary,
-        panels=panels,
-        numbers=parts.numbers(lines.columns, lines.data),
-    )
+    def _spec(self, data: Sequence[Datum]) -> dict[str, Any]:
+        series = parts.foremost(self.series, data)
+        # What leaks most lies above the rest.
+        rank = {line.name: (line.thin, place) for place, line in enumerate(series)}
+        points = [
+            {**datum, "bold": not rank[datum["series"]][0]}
+            for datum in sorted(data, key=lambda datum: rank[datum["series"]], reverse=True)
+        ]
+        named, rows = parts.labels(self._labels(points, series), self.size)
+        flat = [
+            {"series": line.label, "x": x, "y": y}
+            for line in self.baselines
+            for x, y in ((self.x.low, line.left), (self.x.high, line.end))
+        ]
+        layers = [*self._layers(points, series), *named]
+        return parts.spec(layers, self.size, points=points, baselines=flat, labels=rows)
 
+    def _layers(self, data: Sequence[Datum], series: Sequence[Series]) -> list[Any]:
+        base = parts.drawn_from("points").encode(y=self.y.y(), color=parts.color(series))
+        placed = base.transform_filter("isValid(datum.x)").encode(x=self.x.x())
+        bold = placed.transform_filter("datum.bold")
+        ends = bold.transform_filter("isValid(datum.lower) && isValid(datum.upper)")
+        between = ends.mark_area(opacity=0.13) if self.band else ends.mark_rule(opacity=0.45)
+        shape = {"shape": self.shape} if self.shape else {}
+        layers = [
+            between.encode(y=self.y.y("lower"), y2="upper"),
+            placed.mark_line().encode(**parts.strokes(series)),
+            bold.mark_point(filled=True, size=40, opacity=1).encode(**shape),
+        ]
+        if self.baselines:
+            line = parts.drawn_from("baselines").mark_line(strokeDash=[6, 4], color=parts.MUTED)
+            layers.insert(0, line.encode(x=self.x.x(), y=self.y.y(), detail="series:N"))
+        if any(datum["x"] is None for datum in data):
+            across = base.transform_filter("!isValid(datum.x)").mark_rule(strokeDash=[2, 4])
+            left, right = vega.XDatum(self.x.low), vega.X2Datum(self.x.high)
+            layers.append(across.encode(x=left, x2=right, size=parts.width(series)))
+        return layers
 
-def _thin(lines: Lines, specs: Sequence[dict[str, Any]]) -> str:
-    if all(point["bold"] for spec in specs for point in spec["datasets"]["points"]):
-        return ""
-    return " Six lines are in colour; the table of numbers names the thin grey ones too."
-
-
-def _spec(lines: Lines, data: Sequence[Datum]) -> dict[str, Any]:
-    series = parts.foremost(lines.series, data)
-    # What leaks most lies above the rest.
-    rank = {line.name: (line.thin, place) for place, line in enumerate(series)}
-    points = [
-        {**datum, "bold": not rank[datum["series"]][0]}
-        for datum in sorted(data, key=lambda datum: rank[datum["series"]], reverse=True)
-    ]
-    named, rows = parts.labels(_labels(lines, points, series), lines.size)
-    flat = [
-        {"series": baseline.label, "x": x, "y": y}
-        for baseline in lines.baselines
-        for x, y in baseline.points
-    ]
-    return parts.spec(
-        [*_baselines(lines), *_layers(lines, points, series), *named],
-        lines.size,
-        points=points,
-        baselines=flat,
-        labels=rows,
-    )
-
-
-def _baselines(lines: Lines) -> list[Any]:
-    if not lines.baselines:
-        return []
-    base = parts.drawn_from("baselines").encode(x=lines.x.x(), y=lines.y.y(), detail="series:N")
-    return [base.mark_line(strokeDash=[6, 4], color=parts.MUTED)]
-
-
-def _layers(lines: Lines, data: Sequence[Datum], series: Sequence[Series]) -> list[Any]:
-    from dpaudit.reports.vega import alt
-
-    base = parts.drawn_from("points").encode(y=lines.y.y(), color=parts.color(series))
-    placed = base.transform_filter("isValid(datum.x)").encode(x=lines.x.x())
-    bold = placed.transform_filter("datum.bold")
-    ends = bold.transform_filter("isValid(datum.lower) && isValid(datum.upper)")
-    between = ends.mark_area(opacity=0.13) if lines.band else ends.mark_rule(opacity=0.45)
-    shape = {"shape": lines.shape} if lines.shape else {}
-    layers = [
-        between.encode(y=lines.y.y("lower"), y2="upper"),
-        placed.mark_line().encode(strokeDash=parts.dash(series), strokeWidth=parts.width(series)),
-        bold.mark_point(filled=True, size=40, opacity=1).encode(**shape),
-    ]
-    if any(datum["x"] is None for datum in data):
-        across = base.transform_filter("!isValid(datum.x)").encode(
-            x=alt.XDatum(lines.x.low), x2=alt.X2Datum(lines.x.high), size=parts.width(series)
-        )
-        layers.append(across.mark_rule(strokeDash=[2, 4]))
-    return layers
-
-
-def _labels(lines: Lines, data: Sequence[Datum], series: Sequence[Series]) -> list[Label]:
-    """Return the labels of the lines at the heights of their last points, and of baselines."""
-    last: dict[str, Datum] = {}
-    for datum in data:
-        name = datum["series"]
-        if name not in last or (last[name]["x"] or 0) <= (datum["x"] or 0):
-            last[name] = datum
-    return [
-        Label.of(line, last[line.name][lines.label], lines.y.share(last[line.name]["y"]))
-        for line in series
-    ] + [
-        Label(baseline.label, lines.y.share(baseline.points[-1][1])) for baseline in lines.baselines
-    ]
+    def _labels(self, data: Sequence[Datum], series: Sequence[Series]) -> list[Label]:
+        """Return the labels of the lines at the heights of their last points, and of baselines."""
+        last: dict[str, Datum] = {}
+        for datum in data:
+            name = datum["series"]
+            if name not in last or (last[name]["x"] or 0) <= (datum["x"] or 0):
+                last[name] = datum
+        return [
+            Label.of(line, last[line.name][self.label], self.y.share(last[line.name]["y"]))
+            for line in series
+        ] + [Label(line.label, self.y.share(line.end)) for line in self.baselines]
 
 
 def accuracy_chart(by_model: ByModel, look: Look, guesses: Sequence[Guess]) -> Chart | None:
     """Return the chart of attack accuracy against ε, with what a guess reaches."""
     data = [
-        {**position(model, row, label), **ends(estimate), "attack": plain(label)}
-        for model, row in by_point(by_model)
+        {**parts.position(model, row, label), **parts.ends(estimate), "attack": plain(label)}
+        for model, row in parts.by_point(by_model)
         for label, estimate in row.accuracy.items()
     ]
-    if not finite(data):
-        return None
-    y = Axis("attack accuracy (ε-Risk)", 0, 1)
-    x = _epsilons(data)
     weak = any(datum["value"] < share for datum in data for _, share in guesses)
-    lines = against_epsilon(
+    return against_epsilon(
         "accuracy",
         "How much the attacks recover",
         "The share of hidden ratings that each attack recovered, with its interval."
@@ -194,32 +153,27 @@ def accuracy_chart(by_model: ByModel, look: Look, guesses: Sequence[Guess]) -> C
         "attack accuracy",
         data,
         look,
-        y,
-        baselines=[level(label, share, x) for label, share in guesses],
+        Axis("attack accuracy (ε-Risk)", 0, 1),
+        guesses,
     )
-    return lines_chart(lines)
 
 
 def error_chart(by_model: ByModel, look: Look) -> Chart | None:
     """Return the chart of the error on held-out ratings against ε."""
     data = [
-        {**position(model, row), **ends(error)}
-        for model, row in by_point(by_model)
+        {**parts.position(model, row), **parts.ends(error)}
+        for model, row in parts.by_point(by_model)
         if (error := row.estimate("utility.rmse"))
     ]
-    if not finite(data):
-        return None
-    covered = [datum[end] for datum in data for end in ("y", "lower", "upper")]
-    lines = against_epsilon(
+    return against_epsilon(
         "rmse",
         "What the noise costs: the predictions",
         "The root mean squared error on held-out ratings.",
         "error",
         data,
         look,
-        Axis.around("rmse on held-out ratings", covered),
+        "rmse on held-out ratings",
     )
-    return lines_chart(lines)
 
 
 def against_epsilon(
@@ -229,51 +183,47 @@ def against_epsilon(
     what: str,
     data: list[Datum],
     look: Look,
-    y: Axis,
-    baselines: Sequence[ReferenceLine] = (),
+    y: Axis | str,
+    guesses: Sequence[Guess] = (),
     shape: Any = None,
-) -> Lines:
-    """Return lines with their intervals; what has no noise is a dotted line across."""
+) -> Chart | None:
+    """Draw lines with their intervals; what has no noise is a dotted line across.
+
+    Args:
+        name: its id in the page.
+        title: its heading.
+        caption: how to read it.
+        what: what the numbers are, in a few words.
+        data: the points; without any at a finite ε there is no axis, and no chart.
+        look: the colours of the models.
+        y: the vertical axis, or the title of one around the points and their intervals.
+        guesses: what is reached without the release.
+        shape: the encoding of the shape of points.
+    """
+    epsilons = sorted({datum["x"] for datum in data if datum["x"] is not None})
+    if not epsilons:
+        return None
     dotted = any(datum["x"] is None for datum in data)
+    if isinstance(y, str):
+        y = Axis.around(y, parts.covered(data, "y", "lower", "upper"))
     return Lines(
         name,
         title,
         caption + (" A dotted line is a model without noise (ε = ∞)." if dotted else ""),
-        extremes(what, data),
-        x=_epsilons(data),
-        y=y,
-        data=data,
-        columns={"series": "series", "at": "ε", "words": what, "trials": "trials"},
-        series=look.series(data, "value"),
-        baselines=baselines,
+        parts.extremes(what, data),
+        Axis.over("ε", epsilons, values=epsilons),
+        y,
+        data,
+        {"series": "series", "at": "ε", "words": what, "trials": "trials"},
+        look.series(data, "value"),
+        [ReferenceLine(*guess) for guess in guesses],
         shape=shape,
-    )
-
-
-def _epsilons(data: list[Datum]) -> Axis:
-    epsilons = sorted({datum["x"] for datum in finite(data)})
-    return Axis.over("ε", epsilons, values=epsilons)
-
-
-def finite(data: list[Datum]) -> list[Datum]:
-    """Return the points at a finite ε; without any there is no axis, and no chart."""
-    return [datum for datum in data if datum["x"] is not None]
+    ).chart()
 
 
 def roc_points(rates: Sequence[Measurement]) -> Iterator[tuple[Measurement, Datum]]:
     """Yield the rates at some false positives, with their positions on the axes."""
-    for rate in rates:
-        if rate.at:
-            yield (
-                rate,
-                {
-                    "x": rate.at,
-                    "value": rate.estimate.value,
-                    "lower": rate.estimate.lower,
-                    "upper": rate.estimate.upper,
-                    "words": words.interval(rate.estimate),
-                },
-            )
+    yield from ((rate, {**parts.ends(rate.estimate), "x": rate.at}) for rate in rates if rate.at)
 
 
 def roc_chart(
@@ -313,21 +263,19 @@ def roc_chart(
         for datum in data
     ]
     rate = f"true-positive rate at {words.percent(least)} false positives"
-    return lines_chart(
-        Lines(
-            name,
-            title,
-            caption,
-            extremes(rate, [datum for datum in drawn if datum["x"] == least]),
-            x=replace(axis, title="false-positive rate"),
-            y=replace(axis, title="true-positive rate"),
-            data=drawn,
-            columns={**columns, "x": "false-positive rate", "words": "true-positive rate"},
-            series=look.series(drawn, "leak"),
-            baselines=[ReferenceLine("guess", [(axis.low, axis.low), (1, 1)])],
-            by=by,
-            label=label,
-            band=True,
-            size=(300, 300),
-        )
-    )
+    return Lines(
+        name,
+        title,
+        caption,
+        parts.extremes(rate, [datum for datum in drawn if datum["x"] == least]),
+        replace(axis, title="false-positive rate"),
+        replace(axis, title="true-positive rate"),
+        drawn,
+        {**columns, "x": "false-positive rate", "words": "true-positive rate"},
+        look.series(drawn, "leak"),
+        [ReferenceLine("guess", axis.low, axis.high)],
+        by,
+        label,
+        band=True,
+        size=(300, 300),
+    ).chart()

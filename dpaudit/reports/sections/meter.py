@@ -65,8 +65,8 @@ def unlimited(result: AuditResult) -> list[Frequency]:
 
 def of(measurement: Measurement, result: AuditResult) -> Frequency | None:
     """Return a measurement as a natural frequency with its limit, if it counts what is found."""
-    frequency = _limited(sections_of(result).frequency(measurement), gates(result), result.points)
-    return frequency and _named(frequency, result)
+    frequency = sections_of(result).frequency(measurement)
+    return frequency and _named(_limited(frequency, gates(result), result.points), result)
 
 
 def _all(result: AuditResult) -> Iterator[Frequency]:
@@ -80,8 +80,8 @@ def _all(result: AuditResult) -> Iterator[Frequency]:
     ]
     every = {number.key: number for number in (*sections.metered(), *picked)}
     for number in every.values():
-        if frequency := _limited(sections.frequency(number), judged, result.points):
-            yield frequency
+        if frequency := sections.frequency(number):
+            yield _limited(frequency, judged, result.points)
 
 
 def _named(row: Frequency, result: AuditResult) -> Frequency:
@@ -93,19 +93,31 @@ def _named(row: Frequency, result: AuditResult) -> Frequency:
 
 
 def _limited(
-    frequency: Frequency | None,
+    frequency: Frequency,
     judged: Sequence[tuple[Gate | None, GateRecord]],
     points: Sequence[PointRecord],
-) -> Frequency | None:
-    limits = [
-        gate.max
-        for gate, _ in judged
-        if frequency
-        and gate
-        and isinstance(gate.max, float)
-        and picked_by(gate, [frequency.measurement], points)
+) -> Frequency:
+    limits = (limit for limit, _ in limiting(judged, frequency.measurement, points))
+    return replace(frequency, limit=min(limits, default=None))
+
+
+def limiting(
+    judged: Sequence[tuple[Gate | None, GateRecord]],
+    number: Measurement,
+    points: Sequence[PointRecord],
+) -> list[tuple[float, GateRecord]]:
+    """Return the gates that limit a number from above, each with its limit.
+
+    Args:
+        judged: the gates of a record.
+        number: the number.
+        points: the points of the record.
+    """
+    return [
+        (gate.max, record)
+        for gate, record in judged
+        if gate and isinstance(gate.max, float) and picked_by(gate, [number], points)
     ]
-    return frequency and replace(frequency, limit=min(limits, default=None))
 
 
 def gates(result: AuditResult) -> list[tuple[Gate | None, GateRecord]]:

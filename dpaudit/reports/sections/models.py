@@ -92,11 +92,15 @@ def _columns(model: ModelRecord, sweep: Sequence[Row]) -> Iterator[Column]:
     if any(point.sensitivity is not None for point in points):
         yield "Δf", [words.number(point.sensitivity) for point in points]
     for pair in sweep[0].games if sweep else ():
-        yield _certified(pair), [_bound(row, pair) for row in sweep]
+        bounds = [f"≥ {rounding.at_least(row.games[pair].estimate.lower)}" for row in sweep]
+        remarks = [f" ({MORE})" if row.exceeds(pair) else "" for row in sweep]
+        yield _certified(pair), list(map(str.__add__, bounds, remarks))
         games = [row.games[pair] for row in sweep]
         if any(game.theory for game in games):
             law = "noise" if any(noised(game) for game in games) else "list"
-            yield f"ε by the {law}'s law ({pair})", [_by_law(game) for game in games]
+            # The upper bound, if the number is not exact.
+            uppers = [game.theory and rounding.measured(game.theory.upper) for game in games]
+            yield f"ε by the {law}'s law ({pair})", [upper or NONE for upper in uppers]
         yield f"power ({pair})", [row.power(pair) or NONE for row in sweep]
     for column in columns.columns(_of_models(sweep), model.top_k):
         yield column.name, column.cells
@@ -109,17 +113,6 @@ def _of_models(sweep: Sequence[Row]) -> list[list[Measurement]]:
 
 def _certified(pair: str) -> str:
     return f"certified ε ({pair})"
-
-
-def _bound(row: Row, pair: str) -> str:
-    """Return the certified lower bound on ε, with a remark if it breaks the claim."""
-    bound = f"≥ {rounding.at_least(row.games[pair].estimate.lower)}"
-    return f"{bound} ({MORE})" if row.exceeds(pair) else bound
-
-
-def _by_law(game: Measurement) -> str:
-    """Return the ε of the pair by the law, as its upper bound if the number is not exact."""
-    return NONE if game.theory is None else rounding.measured(game.theory.upper)
 
 
 def _largest(row: Row) -> str:
@@ -142,7 +135,5 @@ def _largest(row: Row) -> str:
 
 def _largest_by_law(row: Row) -> str:
     """Return the largest ε by the law over the pairs."""
-    known = [game.theory.upper for game in row.games.values() if game.theory]
-    if not known:
-        return NONE
-    return "∞" if max(known) == math.inf else f"{max(known):.4g}"
+    known = max((game.theory.upper for game in row.games.values() if game.theory), default=None)
+    return "∞" if known == math.inf else words.number(known)

@@ -45,13 +45,11 @@ class Decision:
 
 def decision_of(result: AuditResult) -> Decision:
     """Return the outcome of the run, and why it is that."""
-    return Decision(palette.RUN[result.outcome], [*reasons(result), *_left_out(result)])
-
-
-def _left_out(result: AuditResult) -> Iterator[str]:
-    """Yield what the outcome does not count."""
+    sentences = reasons(result)
     if result.waived:
-        yield f"It does not count what is waived: {', '.join(sorted(result.waived))}."
+        listed = ", ".join(sorted(result.waived))
+        sentences = [*sentences, f"It does not count what is waived: {listed}."]
+    return Decision(palette.RUN[result.outcome], sentences)
 
 
 def reason_of(result: AuditResult) -> str:
@@ -78,7 +76,8 @@ def reasons(result: AuditResult) -> list[str]:
         if deciding:
             gate, record = deciding[0]
             decided = f"{_of_gate(gate, record, result)}{_more(len(deciding) - 1, *more)}."
-            return [decided, *(_claims(result) if _false(result) else ())]
+            false = any(verdict.verdict == "false" for verdict in result.verdicts)
+            return [decided, *(_claims(result) if false else ())]
     return list(_undisturbed(result, judged))
 
 
@@ -144,20 +143,12 @@ def _comparison(gate: Gate, measurement: Measurement, result: AuditResult, *, al
 def _of_bound(measurement: Measurement, limit: float | str | None, result: AuditResult) -> str:
     what = "the claim" if limit == "claim" else "the limit"
     if limit == "claim":
-        limit = _claimed(measurement, result)
+        claimed = {(record.model, record.epsilon): record.claimed for record in result.verdicts}
+        limit = claimed.get((measurement.model, measurement.epsilon))
     if not isinstance(limit, float) or measurement.estimate.lower <= limit:
         return f"no attack shows a leak above {what}"
     times = rounding.at_least(measurement.estimate.lower / limit, 2)
     return f"an attack shows a leak of at least {times} times {what}"
-
-
-def _claimed(measurement: Measurement, result: AuditResult) -> float | None:
-    """Return the ε that is claimed where a number was measured."""
-    point = measurement.model, measurement.epsilon
-    claimed = (
-        verdict.claimed for verdict in result.verdicts if (verdict.model, verdict.epsilon) == point
-    )
-    return next(claimed, None)
 
 
 def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
@@ -205,10 +196,6 @@ def _claims(result: AuditResult) -> Iterator[str]:
         yield f"Where claims survived, a leak of {words.caught(kept)} is caught."
 
 
-def _false(result: AuditResult) -> bool:
-    return any(verdict.verdict == "false" for verdict in result.verdicts)
-
-
 def _false_word(verdict: VerdictRecord, result: AuditResult) -> str:
     """Return what became of a false claim: it is waived, or stops the run, or is not set to."""
     if verdict.id in result.waived:
@@ -241,13 +228,8 @@ def _whose(row: Frequency, result: AuditResult) -> str:
 
 def next_step(result: AuditResult) -> str:
     """Return the next step after a run."""
-    step = {
-        "stop": _mend,
-        "undecided": _narrow,
-        "go": _keep,
-        "no decision": _decide,
-    }[result.outcome](result)
-    return f"Next: {step}."
+    steps = {"stop": _mend, "undecided": _narrow, "go": _keep, "no decision": _decide}
+    return f"Next: {steps[result.outcome](result)}."
 
 
 def _mend(result: AuditResult) -> str:
@@ -265,11 +247,8 @@ def _mend(result: AuditResult) -> str:
 
 
 def _narrow(result: AuditResult) -> str:
-    undecided = [
-        gate
-        for gate in result.gates
-        if gate.outcome == "inconclusive" and gate.id not in result.waived
-    ]
+    counted = (gate for gate in result.gates if gate.id not in result.waived)
+    undecided = [gate for gate in counted if gate.outcome == "inconclusive"]
     needed = [gate.trainings for gate in undecided if gate.trainings is not None]
     steps = dict.fromkeys(gate.remedy[:1].lower() + gate.remedy[1:] for gate in undecided)
     if needed:
@@ -279,7 +258,7 @@ def _narrow(result: AuditResult) -> str:
 
 
 def _decide(result: AuditResult) -> str:
-    name = next(_limitable(result), None)
+    name = _limitable(result)
     metric = f" with metric = {name!r}" if name else ""
     gate = (
         f"set a limit by a [[gate]]{metric}, and judge this run by it: {_GATE_COMMAND!r}; with "
@@ -290,15 +269,13 @@ def _decide(result: AuditResult) -> str:
     return gate
 
 
-def _limitable(result: AuditResult) -> Iterator[str]:
-    """Yield what was measured of an attacker that a gate may limit, the best first."""
-    metrics = [
-        entry(name) for name in {measurement.metric: None for measurement in result.measurements}
-    ]
+def _limitable(result: AuditResult) -> str | None:
+    """Return the best of what was measured of an attacker that a gate may limit."""
+    metrics = [entry(name) for name in dict.fromkeys(m.metric for m in result.measurements)]
     if any(point.traits.get("forget") for point in result.points):
         metrics = [metric for metric in table().values() if metric.restricts]
     able = [metric for metric in metrics if metric.gateable and metric.role != "utility"]
-    yield from (metric.name for metric in sorted(able, key=lambda metric: not metric.orders))
+    return max(able, key=lambda metric: bool(metric.orders)).name if able else None
 
 
 def _keep(_: AuditResult) -> str:

@@ -1,17 +1,18 @@
-"""The first screen of every report: the outcome, what attackers find, and what it rests on."""
+"""The first screen of every report: what was audited, the outcome, what attackers find and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpaudit.core import rounding
 from dpaudit.core.claim import LONGEST
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import AuditResult, Measurement, PointRecord, VerdictRecord
+from dpaudit.record.result import AuditResult, Measurement, VerdictRecord
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
-from dpaudit.reports.sections import meter
+from dpaudit.reports.sections import meter, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
 from dpaudit.reports.sections.footnotes import APART, has_ranges
 from dpaudit.reports.sections.outcome import Decision, decision_of
@@ -66,7 +67,7 @@ class Screen:
     @property
     def sentences(self) -> list[str]:
         """Return the rows as sentences."""
-        return [f"{row.measurement.model}, {row.attacker}: {row.sentence}." for row in self.rows]
+        return [*map(sentence, self.rows)]
 
     def legend(self, guess: str, limit: str) -> str:
         """Return how to read the meter.
@@ -89,46 +90,44 @@ class Screen:
         return f"Found: how many {' or '.join(clauses)}{of}; {marks}.{below}{more}"
 
 
+def sentence(row: Frequency) -> str:
+    """Return a row of the meter as a sentence that names its model."""
+    return f"{row.measurement.model}, {row.attacker}: {row.sentence}."
+
+
 def of(result: AuditResult) -> Screen:
     """Return the first screen of a record."""
     rows = meter.rows(result)
-    return Screen(
-        decision_of(result),
-        rows[: meter.MOST],
-        max(0, len(rows) - meter.MOST),
-        _claims(result),
-        list(_facts(result)),
-    )
+    shown, left_out = rows[: meter.MOST], len(rows[meter.MOST :])
+    return Screen(decision_of(result), shown, left_out, _claims(result), list(_facts(result)))
 
 
 def _claims(result: AuditResult) -> Table | None:
     """Return a row for each claim: what is claimed, what is certified, what would be caught."""
-    points = {(point.model, point.epsilon): point for point in result.points}
     stated = [verdict for verdict in result.verdicts if verdict.claimed is not None]
     if not stated:
         return None
     shown = sorted(stated, key=palette.urgency)[:_CLAIMS]
-    left = len(stated) - len(shown)
+    # What the words of claims that are not tested mean.
+    reasons = dict.fromkeys(verdict.reason for verdict in shown if verdict.reason)
+    meanings = (palette.UNTESTED[reason] for reason in reasons)
+    notes = [f"{name.capitalize()}: {meaning}." for name, meaning in meanings]
+    if left := len(stated) - len(shown):
+        notes.append(f"{left} more are not shown here.")
     return Table(
         "Claims of differential privacy",
         ["model", "claimed ε", "leaks at least", "claim", "a leak of this size would be caught"],
-        [_claim(verdict, points[verdict.model, verdict.epsilon]) for verdict in shown],
+        [_claim(verdict) for verdict in shown],
         {(row, 3) for row, verdict in enumerate(shown) if verdict.verdict == "false"},
-        " ".join([*_meanings(shown), *([f"{left} more are not shown here."] if left else [])]),
+        " ".join(notes),
     )
 
 
-def _meanings(verdicts: Iterable[VerdictRecord]) -> Iterator[str]:
-    """Yield what the words of claims that are not tested mean."""
-    reasons = dict.fromkeys(verdict.reason for verdict in verdicts if verdict.reason)
-    for name, meaning in (palette.UNTESTED[reason] for reason in reasons):
-        yield f"{name.capitalize()}: {meaning}."
-
-
-def _claim(verdict: VerdictRecord, point: PointRecord) -> list[str]:
+def _claim(verdict: VerdictRecord) -> list[str]:
     certified = NONE if verdict.certified is None else rounding.at_least(verdict.certified, 2)
     caught = NONE if verdict.factor is None else words.caught([verdict])
-    swept = "" if point.epsilon == verdict.claimed else f" at ε = {words.epsilon(point.epsilon)}"
+    differs = verdict.epsilon != verdict.claimed
+    swept = f" at ε = {words.epsilon(verdict.epsilon)}" if differs else ""
     return [
         verdict.model,
         f"{words.epsilon(verdict.claimed or 0)}{swept}",
@@ -183,9 +182,7 @@ def violated(result: AuditResult) -> dict[str, float]:
     for number in result.measurements:
         metric = entry(number.metric)
         if metric.role == "assumption" and number.part != LONGEST and number.estimate.value > 0:
-            name = " ".join(
-                [metric.quantity or metric.name, *([number.part] if number.part else [])]
-            )
+            name = f"{metric.quantity or metric.name} {number.part or ''}".rstrip()
             most[name] = max(most.get(name, 0.0), number.estimate.value)
     return most
 
@@ -206,19 +203,20 @@ def utility(result: AuditResult) -> str:
         return ""
     metric, at = entry(measured[0].metric), meter.epsilon(result)
     sign = 1 if metric.larger == "better" else -1
+
+    def order(number: Measurement) -> tuple[bool, float]:
+        return number.epsilon == at, sign * number.estimate.value
+
     models: dict[str, Measurement] = {}
     for number in measured:
         if number.metric == metric.name:
-            models[number.model] = max(
-                models.get(number.model, number),
-                number,
-                key=lambda number: (
-                    number.epsilon == at,
-                    sign * number.estimate.value,
-                ),
-            )
+            models[number.model] = max(models.get(number.model, number), number, key=order)
     best = sorted(models.values(), key=lambda number: -sign * number.estimate.value)
-    named = [_useful(number, result) for number in best[:_MODELS]]
+    named = [
+        f"{number.model} {rounding.measured(number.estimate.value)}"
+        f"{digest.swept_at(result, number)}"
+        for number in best[:_MODELS]
+    ]
     if len(best) > _MODELS:
         named.append(f"{len(best) - _MODELS} more")
     popular = digest.of(result, "utility.popular")
@@ -232,6 +230,80 @@ def utility(result: AuditResult) -> str:
     return f"{metric.quantity or metric.name}: {'; '.join(named)} ({better} is better).{worse}"
 
 
-def _useful(number: Measurement, result: AuditResult) -> str:
-    at = f" at ε = {words.epsilon(number.epsilon)}" if digest.swept(result, number.model) else ""
-    return f"{number.model} {rounding.measured(number.estimate.value)}{at}"
+def audited(result: AuditResult) -> str:
+    """Return what was audited, whose it is, on which data and when, in one line."""
+    data = result.data
+    stated = ((name, _stated(result, name)) for name in ("version", "owner"))
+    parts = [f"{name} {text}" for name, text in stated if text]
+    if data:
+        table = result.config.get("data")
+        synthetic = isinstance(table, dict) and table.get("format") == "synthetic"
+        parts.append(
+            f"{data.ratings:,} {'synthetic ' if synthetic else ''}ratings by {data.users:,} users "
+            f"of {data.items:,} items (SHA-256 {data.digest[:12]})"
+        )
+    parts += [f"run {result.timing.started[:10]}", f"dpaudit {result.tool}"]
+    return "; ".join(parts) + "."
+
+
+def repairs(result: AuditResult) -> str:
+    """Return what loading dropped, merged, changed or doubts, with counts; perhaps nothing."""
+    counts = result.data.repairs if result.data else {}
+    return "; ".join(f"{what}: {count:,}" for what, count in counts.items())
+
+
+def system(result: AuditResult) -> str:
+    """Return the name of the audited system, as its owner states it; else what its models are."""
+    return _name(result) or f"{len(result.models)} models"
+
+
+def title(result: AuditResult) -> str:
+    """Return what was found, after the name of the system if there is one."""
+    name = _name(result)
+    return f"{name}. {counts(result)}" if name else counts(result)
+
+
+def _name(result: AuditResult) -> str | None:
+    only = result.models[0].label if len(result.models) == 1 else None
+    return _stated(result, "system") or only
+
+
+def _stated(result: AuditResult, name: str) -> str | None:
+    card = result.config.get("card")
+    word = card.get(name) if isinstance(card, dict) else None
+    return word if isinstance(word, str) else None
+
+
+def headline(result: AuditResult) -> str:
+    """Return the outcome, how many models have which badge, and the outcomes of the gates."""
+    return f"{palette.RUN[result.outcome].shown}. {counts(result)}"
+
+
+def counts(result: AuditResult) -> str:
+    """Return how many models have which badge, and the outcomes of the gates."""
+    badges = Counter(verdict.badge.text for verdict in verdicts.of(result))
+    listed = ", ".join(f"{count} {badge}" for badge, count in badges.items())
+    models = len(result.models)
+    return f"{models} model{'s' if models > 1 else ''}: {listed}. {_gates(result)}"
+
+
+def _gates(result: AuditResult) -> str:
+    """Return the number of gates with each outcome, as a sentence."""
+    if not result.gates:
+        return "No gates are set."
+    outcomes = Counter(gate.outcome for gate in result.gates)
+    listed = ", ".join(f"{outcomes[word]} {word}" for word in palette.GATE if outcomes[word])
+    total = len(result.gates)
+    return f"{total} gate{'s' if total > 1 else ''}: {listed}."
+
+
+def findings(result: AuditResult) -> list[str]:
+    """Return what else was noticed about the models, as sentences."""
+    drifting = [pair for pair in result.pairs if pair.drift]
+    noticed = [f"{pair.model}: {pair.drift}." for pair in drifting]
+    alike: dict[str, list[str]] = {}
+    for finding in result.findings:
+        alike.setdefault(f"{finding.text} {finding.remedy}", []).append(finding.model)
+    return noticed + [
+        f"{', '.join(dict.fromkeys(models))}: {said}" for said, models in alike.items()
+    ]

@@ -6,8 +6,9 @@ from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, DataRecord
 from dpaudit.reports import columns, digest, palette, words
-from dpaudit.reports.sections import summary
+from dpaudit.reports.sections import screen
 from dpaudit.reports.sections.base import sections_of
+from dpaudit.reports.sections.footnotes import interval_table
 from dpaudit.reports.table import NONE, Table
 
 
@@ -22,9 +23,7 @@ def others(result: AuditResult) -> list[Table]:
     They are of metrics that other packages add, or of another kind of audit.
     """
     shown = sections_of(result).shown
-    sections = dict.fromkeys(
-        entry(measurement.metric).section for measurement in result.measurements
-    )
+    sections = dict.fromkeys(entry(number.metric).section for number in result.measurements)
     tables = (columns.of_section(result, name) for name in sections if name not in shown)
     return [table for table in tables if table]
 
@@ -81,8 +80,7 @@ def claims(result: AuditResult) -> Table | None:
             claim = point.claim
             key = (
                 point.model, claim.adjacency, ", ".join((claim.observer, *claim.also)),
-                f"{claim.delta:g}",
-                "; ".join(claim.assumes) or NONE, claim.source,
+                f"{claim.delta:g}", "; ".join(claim.assumes) or NONE, claim.source,
             )  # fmt: skip
             grouped.setdefault(key, []).append(claim.epsilon)
     if not grouped:
@@ -105,26 +103,39 @@ def pairs(result: AuditResult) -> Table | None:
 
 def games(result: AuditResult) -> Table | None:
     """Return the event that certifies each lower bound on ε."""
-    tried = columns.within(result, "games")
-    if not tried:
+    games = columns.within(result, "games")
+    if not games:
         return None
-    parts = {
-        "model": [game.model for game in tried],
-        "ε": [words.epsilon(game.epsilon) for game in tried],
-        "pair": [game.pair or NONE for game in tried],
-        "attack": [game.attack or NONE for game in tried],
-        "certified ε": [f"≥ {rounding.at_least(game.estimate.lower)}" for game in tried],
-        "point estimate (not certified)": [
-            rounding.measured(game.estimate.value) for game in tried
-        ],
-    }
+    header = ["model", "ε", "pair", "attack", "certified ε", "point estimate (not certified)"]
     caption = "Games: the event whose probabilities certify ε"
-    if any(game.shift is not None for game in tried):
+    shifted = any(game.shift is not None for game in games)
+    if shifted:
         caption += ", and the shift of the noiseless prediction between the two data sets"
-        parts["shift"] = [words.number(game.shift) for game in tried]
-    parts["event"] = [game.event or NONE for game in tried]
-    cells = [list(cells) for cells in zip(*parts.values(), strict=True)]
-    return Table(caption, list(parts), cells)
+    cells = [
+        [
+            game.model,
+            words.epsilon(game.epsilon),
+            game.pair or NONE,
+            game.attack or NONE,
+            f"≥ {rounding.at_least(game.estimate.lower)}",
+            rounding.measured(game.estimate.value),
+            *([words.number(game.shift)] if shifted else []),
+            game.event or NONE,
+        ]
+        for game in games
+    ]
+    return Table(caption, [*header, *(["shift"] if shifted else []), "event"], cells)
+
+
+def audited(result: AuditResult) -> list[Table]:
+    """Return what was audited: models and claims."""
+    return [table for table in (models(result), claims(result)) if table]
+
+
+def tried(result: AuditResult) -> list[Table]:
+    """Return what was tried: attacks, pairs and games, and how each interval was made."""
+    candidates = (attacks(result), pairs(result), games(result), interval_table(result))
+    return [table for table in candidates if table]
 
 
 def provenance(result: AuditResult) -> Table:
@@ -153,5 +164,5 @@ def _data(result: AuditResult, data: DataRecord) -> list[list[str]]:
     if data.sensitive is not None:
         rows.append(["sensitive", f"{data.sensitive} of the {data.ratings} ratings"])
     if data.repairs:
-        rows.append(["dropped, merged or in doubt", summary.repairs(result)])
+        rows.append(["dropped, merged or in doubt", screen.repairs(result)])
     return rows

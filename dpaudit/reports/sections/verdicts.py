@@ -7,20 +7,15 @@ from dataclasses import dataclass
 
 from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import (
-    AuditResult,
-    ClaimRecord,
-    GameName,
-    Measurement,
-    ModelRecord,
-    VerdictRecord,
-)
+from dpaudit.record.result import AuditResult, ClaimRecord, Measurement, ModelRecord, VerdictRecord
 from dpaudit.record.verdicts import remedy
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import waivers
 from dpaudit.reports.sections.base import sections_of
 
+# The claim of each model at each ε.
+_Claims = Mapping[tuple[str, float], ClaimRecord | None]
 # The roles of metrics that say what an attacker learns.
 _LEARNT = ("recovery", "attack")
 # Why a claim was not tested, for several ε; completed by what they are, and by what decides it.
@@ -62,22 +57,18 @@ class ModelVerdict:
 
 def of(result: AuditResult) -> list[ModelVerdict]:
     """Return the verdict on each model, the worst first."""
-    claims = {(point.model, point.epsilon): point.claim for point in result.points}
     rows = []
     for model in result.models:
         sweep = sorted(
             (record for record in result.verdicts if record.model == model.label),
             key=lambda record: record.epsilon,
         )
-        stated = [claims[record.model, record.epsilon] for record in sweep]
-        sentences = [
-            *_claims(result, sweep, stated),
-            *_waived(result, sweep),
-        ]
+        false = {record.id for record in sweep if record.verdict == "false"}
+        waived = [waivers.line(waiver, result) for waiver in result.waivers if waiver.id in false]
         judged = [sentence for _, sentence in sections_of(result).judged(model)]
         leaks = _leaks(result, model, sweep)
-        statements = [*sentences, *judged, *leaks]
-        rows.append(ModelVerdict(model.label, badge(result, [model]), statements, judged))
+        sentences = [*_claims(result, sweep), *waived, *judged, *leaks]
+        rows.append(ModelVerdict(model.label, badge(result, [model]), sentences, judged))
     return sorted(rows, key=lambda row: palette.order(row.badge))
 
 
@@ -106,22 +97,14 @@ def badge(result: AuditResult, models: Sequence[ModelRecord]) -> Word:
     return palette.LEAK_MEASURED if attacked else palette.NOT_ATTACKED
 
 
-def on_claim(result: AuditResult, verdict: VerdictRecord, claim: ClaimRecord | None) -> str:
-    """Return the verdict on one claim of a model as text.
-
-    Args:
-        result: the record.
-        verdict: the verdict.
-        claim: the claim at its ε.
-    """
-    return " ".join(_claims(result, [verdict], [claim])) or "It makes no privacy claim."
+def on_claim(result: AuditResult, verdict: VerdictRecord) -> str:
+    """Return the verdict on one claim of a model as text."""
+    return " ".join(_claims(result, [verdict])) or "It makes no privacy claim."
 
 
-def _claims(
-    result: AuditResult, sweep: list[VerdictRecord], claims: list[ClaimRecord | None]
-) -> Iterator[str]:
+def _claims(result: AuditResult, sweep: list[VerdictRecord]) -> Iterator[str]:
     """Yield the sentences about a model's claims."""
-    by_epsilon = {record.epsilon: claim for record, claim in zip(sweep, claims, strict=True)}
+    claims = digest.claims(result)
     false = [record for record in sweep if record.verdict == "false"]
     if false:
         worst = max(false, key=lambda record: (record.certified or 0) / (record.claimed or 1))
@@ -134,21 +117,26 @@ def _claims(
         yield (
             f"Where ε = {words.epsilon(worst.claimed or 0)} is claimed, "
             f"ε ≥ {rounding.at_least(worst.certified or 0, 2)} is certified with {sure} "
-            f"confidence over the whole run. {_game(worst.decided_by, by_epsilon[worst.epsilon])}"
+            f"confidence over the whole run. {_game(worst, claims)}"
         )
     kept = [record for record in sweep if record.verdict == "survived"]
     if kept:
-        games = dict.fromkeys(
-            _game(record.decided_by, by_epsilon[record.epsilon]) for record in kept
-        )
+        games = [_game(record, claims) for record in kept]
         yield (
             f"No violation found {_at(kept)}. The same attack catches leaks of "
             f"{words.caught(kept)}; it may miss smaller ones. This is no proof of privacy: other "
             "attacks may find more."
         )
-        yield " ".join(games)
-    yield from _uncovered(sweep, by_epsilon)
-    reasons = [_reason(result, record, by_epsilon[record.epsilon]) for record in sweep]
+        yield " ".join(dict.fromkeys(games))
+    uncovered = [record for record in sweep if record.reason == "no game"]
+    if uncovered:
+        stated = [claims[record.model, record.epsilon] for record in uncovered]
+        covered = " or ".join(dict.fromkeys(words.claim(claim) for claim in stated if claim))
+        yield (
+            f"Claim never tested {_at(uncovered)}: no attack of this run is about what it covers. "
+            f"It covers: {covered}."
+        )
+    reasons = [_reason(result, record, claims) for record in sweep]
     for reason, sentence in _UNTESTED.items():
         untested = [record for record, why in zip(sweep, reasons, strict=True) if why == reason]
         if untested:
@@ -158,39 +146,17 @@ def _claims(
             yield _capital(f"{sentence.format(at=_at(untested), decides=decides)}.")
 
 
-def _waived(result: AuditResult, sweep: list[VerdictRecord]) -> Iterator[str]:
-    """Yield who accepts the false claims of a model, until when and why."""
-    false = {record.id for record in sweep if record.verdict == "false"}
-    for waiver in result.waivers:
-        if waiver.id in false:
-            yield waivers.line(waiver, result)
-
-
-def _uncovered(
-    sweep: list[VerdictRecord], claims: Mapping[float, ClaimRecord | None]
-) -> Iterator[str]:
-    """Yield what the claims cover that no game tests."""
-    untested = [record for record in sweep if record.reason == "no game"]
-    if not untested:
-        return
-    stated = [claim for record in untested if (claim := claims[record.epsilon])]
-    covered = " or ".join(dict.fromkeys(words.claim(claim) for claim in stated))
-    yield (
-        f"Claim never tested {_at(untested)}: no attack of this run is about what it covers. It "
-        f"covers: {covered}."
-    )
-
-
 def _games(result: AuditResult, model: str) -> list[Measurement]:
     return [game for game in digest.of(result, "epsilon") if game.model == model]
 
 
-def _reason(result: AuditResult, record: VerdictRecord, claim: ClaimRecord | None) -> str | None:
+def _reason(result: AuditResult, record: VerdictRecord, claims: _Claims) -> str | None:
     """Return why a claim is not tested, as a key of the sentences; None if it is."""
     if record.reason == "doubt":
         return "doubt" if record.law is None else "law"
     if record.reason == "finding":
         return "finding"
+    claim = claims[record.model, record.epsilon]
     if record.reason != "no power" or claim is None:
         return None
     games = [game for game in _games(result, record.model) if game.epsilon == record.epsilon]
@@ -214,20 +180,16 @@ def _leaks(result: AuditResult, model: ModelRecord, sweep: list[VerdictRecord]) 
         where = f" {_at([most])}" if len(sweep) > 1 else ""
         yield (
             f"ε ≥ {rounding.at_least(most.certified or 0, 2)} is certified{where}. "
-            f"{_game(most.decided_by, None)}"
+            f"{_game(most, digest.claims(result))}"
         )
-    yield from _recovered(result, free)
-
-
-def _recovered(result: AuditResult, free: list[VerdictRecord]) -> Iterator[str]:
     points = {(record.model, record.epsilon) for record in free}
     accuracies = digest.of(result, "attack.accuracy")
     attacks = [attack for attack in accuracies if (attack.model, attack.epsilon) in points]
     if attacks:
-        most = max(attacks, key=lambda attack: attack.estimate.lower)
+        best = max(attacks, key=lambda attack: attack.estimate.lower)
         yield (
-            f"The attack {most.attack!r} recovers {words.shares(most.estimate)} of the hidden "
-            f"ratings at ε = {words.epsilon(most.epsilon)}."
+            f"The attack {best.attack!r} recovers {words.shares(best.estimate)} of the hidden "
+            f"ratings at ε = {words.epsilon(best.epsilon)}."
         )
 
 
@@ -235,8 +197,9 @@ def _at(verdicts: Sequence[VerdictRecord]) -> str:
     return f"at ε = {words.listed(verdict.epsilon for verdict in verdicts)}"
 
 
-def _game(name: GameName | None, claim: ClaimRecord | None) -> str:
-    """Return who observed what in a game, by which attack and on which data, as a sentence."""
+def _game(record: VerdictRecord, claims: _Claims) -> str:
+    """Return who saw what in the game that decided, by which attack and data, as a sentence."""
+    name, claim = record.decided_by, claims[record.model, record.epsilon]
     if name is None:
         return "No game decided it."
     observer = name.observer or (claim.observer if claim else None)

@@ -44,7 +44,7 @@ from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.base import Printed, sections_of
 from dpaudit.reports.sections.outcome import decision_of, next_step
-from tests.reports.card.test_page import sheet_parts
+from tests.reports.render.test_card_sheet import sheet_parts
 from tests.support.membership_records import game, measured, record
 from tests.support.records import Make
 

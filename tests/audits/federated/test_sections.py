@@ -113,7 +113,7 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
     )
     sections = FederatedSections(bare)
     assert not sections.revealed()
-    assert not any(drawings.round_charts(bare, look_of(bare)))
+    assert not any(drawings.rounds(bare, look_of(bare)))
     assert len(sections.tables()) == len(bare.models)
     assert sections.notes() == sections.remarks() == []
     assert not list(sections.leaks(bare.models[0]))
@@ -124,7 +124,7 @@ def test_a_record_without_transcripts_has_no_tables(result: AuditResult) -> None
 def test_charts_are_valid_and_hold_numbers_that_json_knows(
     result: AuditResult, valid: Valid
 ) -> None:
-    charts = [chart for chart in drawings.round_charts(result, look_of(result)) if chart]
+    charts = [chart for chart in drawings.rounds(result, look_of(result)) if chart]
     assert [chart.name for chart in charts] == ["transcripts", "roc", "divergences", "rounds"]
     for chart in charts:
         for panel in chart.panels:

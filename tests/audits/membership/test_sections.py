@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dpaudit.audits.membership import charts as drawings
+from dpaudit.audits.membership import tables
 from dpaudit.audits.membership.sections import MembershipSections
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, FindingRecord, Measurement
@@ -17,9 +17,8 @@ from dpaudit.record.values import Control
 from dpaudit.reports import digest, palette
 from dpaudit.reports.chart_parts import COLORS, MUTED, Chart, Look
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import summary, verdicts
+from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.base import charts_of
-from dpaudit.reports.table import Column
 from tests.support.membership_records import GAMES, RATES, SEEING, estimate, measured, record
 from tests.support.records import Make
 
@@ -60,7 +59,7 @@ def test_the_data_are_said_with_the_numbers_of_targets(make: Make) -> None:
 
 
 def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make: Make) -> None:
-    strongest, utility, attacks, exposed = MembershipSections(record(make)).tables()
+    strongest, utility, attacks, exposed = tables.tables(record(make))
     assert strongest.header == [
         *("model", "target", "observer", "AUC"),
         *("TPR at 1 % FPR", "TPR at 10 % FPR", "advantage", "certified ε"),
@@ -80,12 +79,12 @@ def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make:
     assert [row[4] for row in exposed.cells[:3]] == [
         *("50 % of targets: at most", "90 % of targets: at most", "rare items"),
     ]
-    assert MembershipSections(record(make)).brief() == [utility]
+    assert tables.utility(record(make)) == [utility]
 
 
 def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make) -> None:
     bounds = dict.fromkeys(GAMES, 1.5)
-    table = MembershipSections(record(make, bounds, {})).tables()[0]
+    table = tables.tables(record(make, bounds, {}))[0]
     assert table.header[1] == "claimed ε"
     assert [row[1] for row in table.cells] == ["1", "none", "none"]
     assert [row[-1] for row in table.cells] == ["≥ 1.500 > claim", "≥ 1.500", "≥ 1.500"]
@@ -95,9 +94,9 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
     assert "Where ε = 1 is claimed, ε ≥ 1.50 is certified" in said.text
     assert "The attacker sees the scores of the target's own " in said.text
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}
-    table = MembershipSections(record(make, bounds, users)).tables()[0]
+    table = tables.tables(record(make, bounds, users))[0]
     assert table.marked == {(2, len(table.header) - 1)}
-    assert not MembershipSections(record(make, bounds)).tables()[0].marked
+    assert not tables.tables(record(make, bounds))[0].marked
 
 
 def test_a_claim_that_no_game_is_about_is_not_tested(make: Make) -> None:
@@ -153,7 +152,7 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
     result = base.model_copy(update={"measurements": measurements})
     [said] = verdicts.of(result)
     assert "the scores of the target's own" in said.sentences[1]
-    drawn = drawings.against_utility(result, Look(["own"]))
+    drawn = tables.against_utility(result, Look(["own"]))
     assert drawn is not None
     assert drawn.numbers.cells[0][1] == "interaction, scores"
 
@@ -161,7 +160,7 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
 def test_findings_are_told_with_their_remedies(make: Make) -> None:
     finding = FindingRecord(model="own", about="seed", text="It differs.", remedy="Fix the seed.")
     result = record(make, findings=[finding])
-    assert "own: It differs. Fix the seed." in summary.findings(result)
+    assert "own: It differs. Fix the seed." in screen.findings(result)
     assert "Fix the seed." in shown(result)
 
 
@@ -189,16 +188,11 @@ def test_every_report_has_the_tables_and_the_notes(make: Make) -> None:
     assert "Every attack: means and ranges" not in screen
 
 
-def shown_of(result: AuditResult, label: str = "own") -> list[Column]:
-    model = result.models[0].model_copy(update={"label": label})
-    return MembershipSections(result).columns(model)
-
-
 def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_first(
     make: Make,
 ) -> None:
     bounds = dict.fromkeys(GAMES, 1.5)
-    claimed = shown_of(record(make, bounds, {}))
+    claimed = tables.columns_of(record(make, bounds, {}), "own")
     names = [name for name, _ in claimed]
     assert names == [
         *("target, observer", "claimed ε", "certified ε", "AUC"),
@@ -208,8 +202,8 @@ def test_the_console_shows_each_models_strongest_attacks_the_surest_numbers_firs
     assert columns["target, observer"] == [", ".join(game) for game in GAMES]
     assert columns["certified ε"] == ["≥ 1.50 > claim", "≥ 1.50", "≥ 1.50"]
     assert columns["TPR at 1 % FPR"][2] == "–"
-    assert "claimed ε" not in dict(shown_of(record(make, bounds)))
-    assert all(not cells for _, cells in shown_of(record(make), "another"))
+    assert "claimed ε" not in dict(tables.columns_of(record(make, bounds), "own"))
+    assert all(not cells for _, cells in tables.columns_of(record(make), "another"))
 
 
 def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> None:
@@ -220,7 +214,7 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
         else measurement
         for measurement in result.measurements
     ]
-    drawn = drawings.curves(result.model_copy(update={"measurements": zero}), Look(["own"]))
+    drawn = tables.curves(result.model_copy(update={"measurements": zero}), Look(["own"]))
     assert drawn is not None
     assert [panel.name for panel in drawn.panels] == ["target: interaction", "target: user"]
     points = points_of(drawn)
@@ -243,8 +237,8 @@ def test_the_chart_has_logarithmic_axes_and_draws_0_at_the_edge(make: Make) -> N
 def test_the_chart_has_the_numbers_of_the_table(make: Make) -> None:
     """Also where another attack is the strongest at that rate, and beside points of its own."""
     result = record(make)
-    table = MembershipSections(result).tables()[0]
-    drawn = drawings.curves(result, Look(["own"]))
+    table = tables.tables(result)[0]
+    drawn = tables.curves(result, Look(["own"]))
     assert drawn is not None
     points = {(point["series"], point["x"]): point for point in points_of(drawn)}
     assert len(points) == len(points_of(drawn))
@@ -282,7 +276,7 @@ def points_of(chart: Chart) -> list[dict[str, Any]]:
 
 
 def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Valid) -> None:
-    drawn = drawings.against_utility(two(make), Look(["other", "own"]))
+    drawn = tables.against_utility(two(make), Look(["other", "own"]))
     assert drawn is not None
     assert [panel.name for panel in drawn.panels] == ["target: interaction", "target: user"]
     for panel in drawn.panels:
@@ -297,7 +291,7 @@ def test_the_best_placed_observer_is_drawn_against_utility(make: Make, valid: Va
     assert of_own["seen"] == "interaction, scores"
     assert of_own["certified"] == "≥ 0"
     # One model alone has nothing beside it: its numbers stand in the tables.
-    alone = drawings.against_utility(record(make), Look(["own"]))
+    alone = tables.against_utility(record(make), Look(["own"]))
     assert alone is not None
     assert not alone.panels
 
@@ -308,7 +302,7 @@ def test_the_most_popular_items_are_a_line_of_reference(make: Make) -> None:
         metric="utility.popular", model="own", epsilon=1.0, estimate=Estimate.exact(0.6, "lists")
     )
     result = result.model_copy(update={"measurements": [*result.measurements, popular]})
-    drawn = drawings.against_utility(result, Look(["other", "own"]))
+    drawn = tables.against_utility(result, Look(["other", "own"]))
     assert drawn is not None
     data = drawn.panels[0].spec["datasets"]
     assert data["popular"] == [{"utility": 0.6}]
@@ -316,7 +310,7 @@ def test_the_most_popular_items_are_a_line_of_reference(make: Make) -> None:
 
 
 def test_colours_are_models_and_dashes_are_observers(make: Make) -> None:
-    drawn = drawings.curves(two(make), Look(["own", "other"]))
+    drawn = tables.curves(two(make), Look(["own", "other"]))
     assert drawn is not None
     panel = drawn.panels[0]
     scales = {
@@ -342,7 +336,7 @@ def test_who_is_exposed_is_drawn_for_the_best_placed_observer(make: Make, valid:
     ]
     kept = [each for each in base.measurements if each.metric != "membership.group"]
     result = base.model_copy(update={"measurements": [*kept, *groups]})
-    drawn = drawings.exposed(result, Look(["own"]))
+    drawn = tables.exposed(result, Look(["own"]))
     assert drawn is not None
     (panel,) = drawn.panels
     assert valid(panel.spec)
@@ -354,7 +348,7 @@ def test_who_is_exposed_is_drawn_for_the_best_placed_observer(make: Make, valid:
     assert low < 0 < max(point["upper"] for point in points_of(drawn)) < high
     assert "rare items" in drawn.summary
     without = base.model_copy(update={"measurements": kept})
-    assert drawings.exposed(without, Look(["own"])) is None
+    assert tables.exposed(without, Look(["own"])) is None
 
 
 def test_a_utility_that_was_not_measured_is_not_drawn(make: Make) -> None:
@@ -363,7 +357,7 @@ def test_a_utility_that_was_not_measured_is_not_drawn(make: Make) -> None:
         measurement for measurement in bare.measurements if measurement.metric != "utility.ndcg"
     ]
     without = bare.model_copy(update={"measurements": unmeasured})
-    assert drawings.against_utility(without, Look(["own"])) is None
+    assert tables.against_utility(without, Look(["own"])) is None
 
 
 @pytest.mark.long
@@ -372,6 +366,6 @@ def test_hostile_labels_stay_text(make: Make) -> None:
     result, harmless = record(make, label=EVIL), record(make)
     for tag in ("<script", "</script", "<img"):
         assert html.render(result).count(tag) == html.render(harmless).count(tag)
-    assert "\n" not in MembershipSections(result).tables()[0].cells[0][0]
+    assert "\n" not in tables.tables(result)[0].cells[0][0]
     assert shown(result)
     assert markdown.render(result)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dpaudit.audits.on_demand import sections
+from dpaudit.audits.on_demand.sections import difference, tradeoff
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.chart_parts import Chart
@@ -16,7 +16,7 @@ from tests.support.records import Make
 
 
 def chart(result: AuditResult) -> Chart:
-    drawing = sections.tradeoff_chart(result, look_of(result))
+    drawing = tradeoff(result, look_of(result))
     assert drawing is not None
     return drawing
 
@@ -99,7 +99,7 @@ def test_zero_difference_is_drawn_as_its_upper_bound(make: Make) -> None:
         for measurement in result.measurements
     ]
     record = result.model_copy(update={"measurements": same})
-    chart = sections.difference_chart(record, look_of(record))
+    chart = difference(record, look_of(record))
     assert chart is not None
     points = chart.panels[0].spec["datasets"]["points"]
     zero = next(point for point in points if point["x"] == 10)

@@ -14,7 +14,7 @@ from dpaudit.reports import palette
 from dpaudit.reports.card.build import card_of, deployed_part, deployment_of
 from dpaudit.reports.card.document import PrivacyCard
 from dpaudit.reports.sections import verdicts
-from tests.reports.card.test_page import sheet_parts
+from tests.reports.render.test_card_sheet import sheet_parts
 from tests.support.records import Make, accuracy, stating
 
 

@@ -7,7 +7,7 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult
 from dpaudit.record.values import Control
 from dpaudit.reports import palette
-from dpaudit.reports.sections import summary, verdicts
+from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.outcome import decision_of
 from tests.support.records import Make, judged
 
@@ -126,7 +126,7 @@ def test_the_worst_model_leads(make: Make) -> None:
         }
     )
     assert [verdict.model for verdict in verdicts.of(both)] == ["false", "kept"]
-    assert summary.headline(both) == (
+    assert screen.headline(both) == (
         "STOP. 2 models: 1 claim false, 1 survived 1 of 1. 1 gate: 1 fail."
     )
 
@@ -180,7 +180,7 @@ def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
         "The gate passes. 2 numbers have no limit: the largest is 40 of 100 (one prediction). "
         "No privacy claim was tested."
     )
-    assert summary.headline(goes) == "GO. 1 model: 1 claim not tested. 1 gate: 1 pass."
+    assert screen.headline(goes) == "GO. 1 model: 1 claim not tested. 1 gate: 1 pass."
 
 
 def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
@@ -188,7 +188,7 @@ def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
     assert outcome_text(nothing).startswith(
         "NO DECISION: Nothing was decided: no gate is set, and no claim was tested."
     )
-    assert summary.headline(nothing) == (
+    assert screen.headline(nothing) == (
         "NO DECISION. 1 model: 1 claim not tested. No gates are set."
     )
     free = make(epsilons=(math.inf,), gate=False, game=False)

@@ -10,7 +10,7 @@ import pytest
 from dpaudit.auditor.gate import judge_run
 from dpaudit.record.result import AuditResult, Waiver
 from dpaudit.reports.ci import Failure
-from dpaudit.reports.render import badge
+from dpaudit.reports.render.services import badge
 from tests.support.records import judged
 
 # What a game finds by ε: at 1 the claim is false, at 5 it survives, at 10 there is no power.
@@ -40,7 +40,7 @@ def test_a_badge_is_green_only_if_nothing_is_open(
 ) -> None:
     result = make(**{"outcome": "pass", **made})
     result = judged(result.model_copy(update={"fail_on_false_claim": strict}))
-    values = ci_reports.badge(badge.render(result))
+    values = ci_reports.badge(badge(result))
     assert (values["message"], values["color"]) == (message, color)
 
 
@@ -49,12 +49,12 @@ def test_claims_that_are_waived_are_counted_as_false(make: Callable[..., AuditRe
     waiver = Waiver(
         id="claim/published/0.1", owner="the team", statement="known", expires=date(2027, 1, 31)
     )
-    result = ci_reports.badge(badge.render(judge_run(strict, date(2027, 1, 1), waivers=[waiver])))
+    result = ci_reports.badge(badge(judge_run(strict, date(2027, 1, 1), waivers=[waiver])))
     assert (result["message"], result["color"]) == ("STOP, 2 of 3 claims false", "red")
 
 
 def test_a_command_without_a_result_is_grey() -> None:
-    values = ci_reports.badge(badge.render.failed(Failure("no data", 2, "audit.toml")))
+    values = ci_reports.badge(badge.failed(Failure("no data", 2, "audit.toml")))
     assert (values["message"], values["color"], values["isError"]) == (
         "NO RESULT",
         "lightgrey",

@@ -1,20 +1,32 @@
-"""The charts of membership inference: ROC curves, leaks against utility, and who is exposed."""
+"""Tables and charts of membership inference: whose data were used for training."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from dpaudit.core import rounding
 from dpaudit.core.membership import WITNESS
 from dpaudit.core.messages import plain
+from dpaudit.record.metric import ATTACKS, MODELS
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import digest, words
+from dpaudit.reports import columns, digest, vega, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
+from dpaudit.reports.digest import ABOVE
 from dpaudit.reports.sections.line_chart import roc_chart, roc_points
+from dpaudit.reports.table import NONE, Column, Table
 
+# Digits of a number in a report, and on a console.
+_DIGITS, _SHORT = 3, 2
+
+# Model, ε, unit, observer.
+_Game = tuple[str, float, str, str]
+Key = TypeVar("Key", bound=tuple[object, ...])
+# The fields of measurements that have columns of their own.
+_ROW = ("attack", "observer", "unit")
 _AGAINST = {
     "series": "model",
     "seen": "target, observer",
@@ -23,9 +35,39 @@ _AGAINST = {
     "certified": "certified ε",
 }
 _EXPOSED = {"series": "model, target, observer", "group": "group", "words": "found"}
-# Model, ε, unit, observer.
-Game = tuple[str, float, str, str]
-_ROW = 26  # from one row to the next, in pixels
+_PITCH = 26  # from one row to the next, in pixels
+
+
+def tables(result: AuditResult) -> list[Table]:
+    """Return the strongest attacks, utility, every attack, who is hit hardest, and the baseline."""
+    shown = [
+        _strongest(result),
+        *utility(result),
+        _group_utility(result),
+        _attacks(result),
+        _exposed(result),
+        _blind(result),
+    ]
+    return [table for table in shown if table.cells]
+
+
+def columns_of(result: AuditResult, model: str) -> list[Column]:
+    """Return the columns of one model's strongest attacks, the most important first."""
+    cells = dict(_strongest(result, _SHORT, brief=True).columns(model))
+    seen = [f"{unit}, {who}" for unit, who in zip(cells["target"], cells["observer"], strict=True)]
+    other = {"model", "target", "observer"}
+    if set(cells.get("claimed ε", ())) == {"none"}:
+        other.add("claimed ε")
+    first = [name for name in ("claimed ε", "certified ε") if name in cells]
+    order = [name for name in (*first, *cells) if name not in other]
+    return [("target, observer", seen), *((name, cells[name]) for name in dict.fromkeys(order))]
+
+
+def utility(result: AuditResult) -> list[Table]:
+    """Return the table of utility on held-out interactions, if it was measured."""
+    caption = f"Utility on held-out interactions, lists of {columns.longest(result)}"
+    table = columns.of_section(result, MODELS, caption, but=["unit"])
+    return [table] if table else []
 
 
 def most_exposed(result: AuditResult) -> dict[tuple[str, float, str], Measurement]:
@@ -46,8 +88,8 @@ def surest(result: AuditResult) -> list[Measurement]:
 
     What the witness of a deletion finds is no failure of the model, and left out.
     """
-    measured = digest.of(result, "attack.tpr")
-    most = max((m.at for m in measured if m.unit and m.at is not None), default=None)
+    asked = (m.at for m in _of(result, "attack.tpr") if m.at is not None)
+    most = max(asked, default=None)
     rates = joint(result, "attack.tpr")
     return [rate for rate in rates if rate.at == most and rate.observer != WITNESS]
 
@@ -57,15 +99,137 @@ def sureness(measurement: Measurement) -> tuple[float, float]:
     return measurement.estimate.lower, measurement.estimate.value
 
 
-def game_of(measurement: Measurement) -> Game:
-    """Return the model, ε, unit and observer of a number."""
+def joint(result: AuditResult, metric: str) -> list[Measurement]:
+    """Return the numbers of the strongest attack."""
+    return [m for m in _of(result, metric) if m.attack == STRONGEST]
+
+
+def _of(result: AuditResult, metric: str) -> list[Measurement]:
+    return [m for m in result.measurements if m.metric == metric and m.unit]
+
+
+def game_of(measurement: Measurement) -> _Game:
+    """Return the game of a number: its model, ε, target and observer."""
     unit, observer = measurement.unit or "", measurement.observer or ""
     return measurement.model, measurement.epsilon, unit, observer
 
 
-def joint(result: AuditResult, metric: str) -> list[Measurement]:
-    """Return the numbers of the strongest attack."""
-    return [m for m in digest.of(result, metric) if m.unit and m.attack == STRONGEST]
+def _place(m: Measurement) -> tuple[str, ...]:
+    """Return the first cells of the row of a number: model, ε, target and observer."""
+    return m.model, words.epsilon(m.epsilon), m.unit or NONE, m.observer or NONE
+
+
+def _numbers(
+    measurements: Iterable[Measurement], key: Callable[[Measurement], Key], *, surest: bool = False
+) -> dict[Key, list[Measurement]]:
+    """Return the numbers of a table by its rows, those at the lowest rate first, or at the highest.
+
+    Certified bounds have a column of their own, and a derived number is one of the others again.
+    """
+    shown = [
+        m
+        for m in measurements
+        if m.unit and entry(m.metric).section in (MODELS, ATTACKS) and not entry(m.metric).derived
+    ]
+    rows: dict[Key, list[Measurement]] = {}
+    for m in sorted(shown, key=lambda m: (m.at or 0) * (-1 if surest else 1)):
+        rows.setdefault(key(m), []).append(m)
+    return rows
+
+
+def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = False) -> Table:
+    claims = digest.claims(result)
+    of_strongest = [m for m in result.measurements if m.attack == STRONGEST]
+    bounds = {game_of(m): m for m in of_strongest if m.metric == "epsilon"}
+    at = _numbers(of_strongest, game_of, surest=brief)
+    # The observers of each model and kind of target, those who find most first.
+    lower = {game_of(rate): rate.estimate.lower for rate in surest(result)}
+    games = list(dict.fromkeys(map(game_of, of_strongest)))
+    targets = list(dict.fromkeys(game[:3] for game in games))
+    games.sort(key=lambda game: (targets.index(game[:3]), -lower.get(game, 0.0)))
+    shown = list(
+        columns.columns([at.get(game, []) for game in games], digits=digits, brief=brief, but=_ROW)
+    )
+    claimed = any(claims.values())
+    cells, marked = [], set()
+    for row, game in enumerate(games):
+        claim, bound = claims.get(game[:2]), bounds.get(game)
+        about = claim and bound and bound.tests(claim)
+        stated = [words.epsilon(claim.epsilon) if claim and about else "none"] if claimed else []
+        certified = f"≥ {rounding.at_least(bound.estimate.lower, digits)}" if bound else NONE
+        if bound and claim and bound.exceeds(claim):
+            certified += ABOVE
+            marked.add((row, 3 + len(stated) + len(shown)))
+        numbers = [column.cells[row] for column in shown]
+        cells.append([game[0], *stated, game[2], game[3], *numbers, certified])
+    header = ["model", *(["claimed ε"] if claimed else []), "target", "observer"]
+    return Table(
+        "Membership inference by the strongest attack: means and ranges of the judged trainings",
+        [*header, *(column.name for column in shown), "certified ε"],
+        cells,
+        marked,
+    )
+
+
+def _attacks(result: AuditResult) -> Table:
+    others = [m for m in result.measurements if m.attack != STRONGEST]
+    at = _numbers(others, lambda m: (*game_of(m), m.attack or NONE))
+    shown = list(columns.columns(list(at.values()), but=_ROW))
+    return Table(
+        "Every attack: means and ranges of the judged trainings",
+        ["model", "ε", "target", "observer", "attack", *(column.name for column in shown)],
+        [
+            [model, words.epsilon(epsilon), *names, *(column.cells[row] for column in shown)]
+            for row, (model, epsilon, *names) in enumerate(at)
+        ],
+    )
+
+
+def _group_utility(result: AuditResult) -> Table:
+    """Return the nDCG of the lists of each group of users."""
+    return Table(
+        "nDCG of lists on held-out interactions, by group of users",
+        ["model", "ε", "group", "nDCG"],
+        [
+            [of.model, words.epsilon(of.epsilon), of.group or NONE, words.interval(of.estimate, 3)]
+            for of in columns.within(result, "group utility")
+        ],
+    )
+
+
+def _exposed(result: AuditResult) -> Table:
+    """Return quantiles of exposure, and the rates of groups."""
+    games = list(dict.fromkeys(map(game_of, joint(result, "attack.auc"))))
+    place = {game: at for at, game in enumerate(games)}
+    # Quantiles first, then groups.
+    exposures = sorted(
+        columns.within(result, "exposure"),
+        key=lambda m: (place.get(game_of(m), len(games)), m.at is None),
+    )
+    return Table(
+        "Who is hit hardest: how much more often a target is found when present than when absent",
+        ["model", "ε", "target", "observer", "of", "found"],
+        [
+            [
+                *_place(exposure),
+                exposure.group or f"{words.percent(exposure.at or 0)} of targets: at most",
+                words.interval(exposure.estimate, _DIGITS),
+            ]
+            for exposure in exposures
+        ],
+    )
+
+
+def _blind(result: AuditResult) -> Table:
+    """Return how well coins are told by what no model can tell."""
+    return Table(
+        "Blind baseline: AUC for the coins of what no model can tell",
+        ["model", "ε", "target", "observer", "told by", "AUC"],
+        [
+            [*_place(blind), blind.attack or NONE, words.interval(blind.estimate, _DIGITS)]
+            for blind in columns.within(result, "blind baseline")
+        ],
+    )
 
 
 def curves(result: AuditResult, look: Look) -> Chart | None:
@@ -74,7 +238,7 @@ def curves(result: AuditResult, look: Look) -> Chart | None:
     Where the table has a rate, the chart has the number and the range of the table.
     """
     rates = [*digest.of(result, "membership.roc"), *joint(result, "attack.tpr")]
-    at = {(game_of(rate), rate.at): rate for rate in rates}
+    at = {(*game_of(rate), rate.at): rate for rate in rates}
     curves = sorted(at.values(), key=lambda rate: rate.at or 0)
     several = _swept((rate.model, rate.epsilon) for rate in curves)
     data = [
@@ -132,7 +296,8 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
         return None
     rate = data[0]["rate"]
     popular = sorted({one.estimate.value for one in digest.of(result, "utility.popular")})[:1]
-    x = Axis.around("nDCG on held-out interactions", [*_ends(data, "utility"), *popular])
+    served = parts.covered(data, "utility", "utility_lower", "utility_upper")
+    x = Axis.around("nDCG on held-out interactions", [*served, *popular])
     y = Axis("true-positive rate", 0, 1)
     return Chart(
         "utility",
@@ -142,12 +307,12 @@ def against_utility(result: AuditResult, look: Look) -> Chart | None:
         "the judged trainings. Models further right serve better; those further up leak more. The "
         "dashed lines are a guess and the nDCG of the most popular items.",
         parts.extremes("true-positive rate", data),
-        parts.panels(data, "target", lambda points: _utility(points, popular, look, x, y)),
+        parts.panels(data, "target", lambda points: _utility_spec(points, popular, look, x, y)),
         parts.numbers(_AGAINST, data),
     )
 
 
-def _utility(
+def _utility_spec(
     data: list[Datum], popular: Sequence[float], look: Look, x: Axis, y: Axis
 ) -> dict[str, Any]:
     series = parts.foremost(look.series(data, "value"), data)
@@ -166,15 +331,12 @@ def _utility(
         + [Label(f"guess ({words.percent(rate)})", y.share(rate))]
         + [Label("most popular items", 1.0, x=x.share(utility)) for utility in popular]
     )
-    color = parts.color(series)
-    base = parts.drawn_from("points").encode(x=x.x("utility"), y=y.y("value"), color=color)
+    base = parts.drawn_from("points").encode(
+        x=x.x("utility"), y=y.y("value"), color=parts.color(series)
+    )
     layers = [
-        parts.drawn_from("guess")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("low"), x2="high", y=y.y("rate")),
-        parts.drawn_from("popular")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("utility")),
+        parts.dashed("guess", x=x.x("low"), x2="high", y=y.y("rate")),
+        parts.dashed("popular", x=x.x("utility")),
         base.mark_rule(strokeWidth=1.5).encode(y=y.y("lower"), y2="upper"),
         base.mark_rule(strokeWidth=1.5).encode(x=x.x("utility_lower"), x2="utility_upper"),
         base.mark_point(filled=True, size=90, opacity=1),
@@ -198,10 +360,7 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
             else group.group,
             "group": group.group,
             "seen": group.observer,
-            "value": group.estimate.value,
-            "lower": group.estimate.lower,
-            "upper": group.estimate.upper,
-            "words": words.interval(group.estimate),
+            **parts.ends(group.estimate),
         }
         for group in digest.of(result, "membership.group")
         if game_of(group) in games
@@ -209,7 +368,8 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
     if not data:
         return None
     data = [{**datum, "name": f"{datum['group']}, {datum['name']}"} for datum in data]
-    x = Axis.around("found when present, less found when absent", [0.0, *_ends(data, "")])
+    found = parts.covered(data, "value", "lower", "upper")
+    x = Axis.around("found when present, less found when absent", [0.0, *found])
     return Chart(
         "exposed",
         "Who is exposed",
@@ -218,33 +378,24 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
         "the judged trainings. 0 is a guess. Groups are the thirds of the targets with the most "
         "and the fewest interactions, and those that membership.groups names.",
         parts.extremes("difference", data),
-        parts.panels(data, "target", lambda points: _exposed(points, look, x)),
+        parts.panels(data, "target", lambda points: _exposed_spec(points, look, x)),
         parts.numbers(_EXPOSED, data),
     )
 
 
-def _exposed(data: list[Datum], look: Look, x: Axis) -> dict[str, Any]:
-    from dpaudit.reports.vega import alt
-
+def _exposed_spec(data: list[Datum], look: Look, x: Axis) -> dict[str, Any]:
     data = sorted(data, key=lambda datum: -datum["value"])
     rows = list(dict.fromkeys(datum["row"] for datum in data))
     color = parts.color(look.series(data, "value"))
-    title = alt.Y("row:N", sort=rows, title=None, axis=alt.Axis(ticks=False, domain=False))
+    title = vega.Y("row:N", sort=rows, title=None, axis=vega.Axis(ticks=False, domain=False))
     base = parts.drawn_from("points").encode(x=x.x("value"), y=title, color=color)
     layers = [
-        parts.drawn_from("guess")
-        .mark_rule(strokeDash=[6, 4], color=parts.MUTED)
-        .encode(x=x.x("value")),
+        parts.dashed("guess", x=x.x("value")),
         base.mark_rule(strokeWidth=1.5).encode(x=x.x("lower"), x2="upper"),
         base.mark_point(filled=True, size=90, opacity=1),
     ]
-    size = parts.SIZE[0], _ROW * len(rows)
+    size = parts.SIZE[0], _PITCH * len(rows)
     return parts.spec(layers, size, points=data, guess=[{"value": 0}])
-
-
-def _ends(data: list[Datum], of: str) -> list[float]:
-    ends = (of, f"{of}_lower", f"{of}_upper") if of else ("value", "lower", "upper")
-    return [datum[end] for datum in data for end in ends]
 
 
 def _points(result: AuditResult) -> list[Datum]:
@@ -265,10 +416,7 @@ def _points(result: AuditResult) -> list[Datum]:
                 "target": f"target: {unit}",
                 "seen": f"{unit}, {game.observer}",
                 "rate": game.at,
-                "value": game.estimate.value,
-                "lower": game.estimate.lower,
-                "upper": game.estimate.upper,
-                "words": words.interval(game.estimate),
+                **parts.ends(game.estimate),
                 "utility": served.value,
                 "utility_lower": served.lower,
                 "utility_upper": served.upper,

@@ -14,8 +14,8 @@ from dpaudit.config.schema import STATEMENTS
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.document import PrivacyCard
-from dpaudit.reports.card.page import sheet
 from dpaudit.reports.card.sections import Fact, Section
+from dpaudit.reports.render.card import sheet
 from tests.support.records import Make, stating
 
 
