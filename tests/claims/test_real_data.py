@@ -28,8 +28,7 @@ from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.neighborhood.denominators import shortfalls
-from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, shortfalls
 
 # The entries on recommenders without training; the others have separate tests.
 IDS = {

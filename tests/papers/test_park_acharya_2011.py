@@ -16,8 +16,15 @@ from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.top_k.chain import SwapSets, meant_swaps, swap_sets
-from dpaudit.defenses.top_k.laws import JointLaw, Scores, extreme_lists, largest_ratio
+from dpaudit.defenses.top_k.laws import (
+    JointLaw,
+    Scores,
+    SwapSets,
+    extreme_lists,
+    largest_ratio,
+    meant_swaps,
+    swap_sets,
+)
 
 Statement = Callable[[int], str | None]
 Patch = Callable[[pytest.MonkeyPatch], None]

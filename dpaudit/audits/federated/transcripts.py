@@ -23,7 +23,7 @@ from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
-from dpaudit.defenses.federated.observation import Distances, TrainingTranscript
+from dpaudit.defenses.federated.fake_gradients import Distances, TrainingTranscript
 from dpaudit.kernels.federated.transcripts import add_normal, add_two_valued
 from dpaudit.record.result import WHOLE
 

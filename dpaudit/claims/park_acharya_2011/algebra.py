@@ -22,8 +22,8 @@ from dpaudit.defenses.base import EntryPair
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores
-from dpaudit.defenses.top_k.chain import SetChain, swap_sets
 from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.defenses.top_k.laws import SetChain, swap_sets
 
 _INSTANCES = 300
 # Rounding error of sums and logarithms of some dozens of terms.

@@ -19,8 +19,7 @@ from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import STARS, Ratings, from_profiles
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.neighborhood.denominators import Shortfall, shortfalls
-from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, Shortfall, shortfalls
 from dpaudit.defenses.training_checks import step_sizes
 from dpaudit.kernels.lanes import LANES
 

@@ -16,8 +16,14 @@ from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.factorization.single_model import TOGETHER, check_size
-from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
+from dpaudit.defenses.factors import (
+    FIRST,
+    STEPS_GROW,
+    TOGETHER,
+    FactorBlock,
+    FactorRows,
+    check_size,
+)
 from dpaudit.defenses.precision import grid, hair, kept_budget
 from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import exact_noise

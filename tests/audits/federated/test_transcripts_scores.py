@@ -35,7 +35,7 @@ from dpaudit.bounds.frequentist.roc_limits import calls
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import UserItemPairs, Verdicts
-from dpaudit.defenses.federated.observation import Distances
+from dpaudit.defenses.federated.fake_gradients import Distances
 
 Exact = NDArray[np.float64]
 Rows = NDArray[np.int64]

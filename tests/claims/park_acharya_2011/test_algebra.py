@@ -14,8 +14,8 @@ from dpaudit.claims.catalogue import catalogue
 from dpaudit.claims.entry import Check
 from dpaudit.claims.park_acharya_2011 import algebra
 from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.top_k.chain import SwapSets, swap_sets
 from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.defenses.top_k.laws import SwapSets, swap_sets
 
 Find = Callable[[int], str | None]
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Round
 from dpaudit.data import Ratings, Scale
-from dpaudit.defenses.federated.candidates import Candidates
-from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.observation import Distances, TrainingTranscript
+from dpaudit.defenses.federated.fake_gradients import Distances, FakeGradients, TrainingTranscript
+from dpaudit.defenses.federated.settings import Candidates
 from dpaudit.defenses.federated.training import FederatedTraining
 
 STARS = Scale()

@@ -15,7 +15,7 @@ from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
 from dpaudit.data.ratings import from_profiles
-from dpaudit.defenses.neighborhood import exact_posterior as module
+from dpaudit.defenses.neighborhood import sampled as module
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 
 # The probability that a stochastic test of correct code fails.

@@ -15,8 +15,7 @@ from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors
-from dpaudit.defenses.factorization.single_model import visits
-from dpaudit.defenses.factors import FactorRows
+from dpaudit.defenses.factors import FactorRows, visits
 
 RATINGS: Ratings = generate(SyntheticParams(n_users=60, n_items=2000, mean_per_user=40, seed=3))
 

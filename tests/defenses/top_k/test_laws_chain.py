@@ -13,8 +13,8 @@ from scipy import stats
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.item_model import ExactScores
-from dpaudit.defenses.top_k.chain import SetChain, meant_swaps, printed_swaps, ranked
 from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.defenses.top_k.laws import SetChain, meant_swaps, printed_swaps, ranked
 
 Vector = NDArray[np.float64]
 RATE = 1e-6  # false-failure rate of every stochastic test here

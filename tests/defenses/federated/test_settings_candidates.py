@@ -20,7 +20,7 @@ from dpaudit.data.neighbors import (
     apply,
 )
 from dpaudit.data.ratings import from_profiles
-from dpaudit.defenses.federated.candidates import Candidates
+from dpaudit.defenses.federated.settings import Candidates
 
 STARS = Scale()
 ONE_IN_A_MILLION = 1e-6

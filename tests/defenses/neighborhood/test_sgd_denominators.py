@@ -11,8 +11,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.neighborhood.denominators import denominators, shortfalls
-from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, denominators, shortfalls
 from dpaudit.kernels.lanes import LANES
 
 
