@@ -1,4 +1,4 @@
-"""Liu, Wang & Smola 2015: what the entries need of code; those of Berlioz et al. 2015 share it.
+"""Liu, Wang & Smola 2015, and Berlioz et al. 2015: what the entries need of code.
 
 The games are beyond noised steps and draws from one posterior law. All data sets are on the scale
 1..5. A check takes a seed and describes an instance on which its statement fails, or returns None.
@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from dpaudit.auditor.games.outcomes import GameScores
 from dpaudit.audits.trained.pairs import DataPair
-from dpaudit.claims.trained_games import DataGame, PosteriorGame, run_posteriors, scored
+from dpaudit.bounds.accounting import gaussian_mechanism_epsilon, noise_multiplier
+from dpaudit.claims.games import DataGame, run_posteriors, scored
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import RatedItems, Ratings, from_profiles
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
 from dpaudit.defenses.factorization.sampled import SampledFactors
+from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.training_checks import step_sizes
 
 _INSTANCES = 30
@@ -235,12 +238,19 @@ def sign_law(tau: int, epsilon: float, deviation: float) -> NDArray[np.float64]:
     return normalised
 
 
-PARTS = (
-    OwnBoundGame,
-    PosteriorGame,
-    RetriesGame,
-    factors,
-    pair,
-    personal_replaced,
-    unflushed,
-)
+def one_round() -> SgdFactors:
+    """Return the corrected form with one epoch of clipped sums and normal noise, for user-replace.
+
+    All factors start at 0, so a rating's gradient is along its item's bias and has the full norm.
+    """
+    return SgdFactors(
+        epsilon=1.0, variant="corrected", epochs=1, dimensions=1, spread=0.0, clip_norm=1.0,
+        adjacency="user-replace",
+    )  # fmt: skip
+
+
+def normal_noise() -> Estimate:
+    """Return the ε of opposite gradients of the full norm, which attains the guarantee."""
+    defense = one_round()
+    about: dict[str, Any] = {"delta": defense.delta, "compositions": 1, "neighbors": "replace"}
+    return gaussian_mechanism_epsilon(noise_multiplier(defense.epsilon, **about), **about)

@@ -13,12 +13,10 @@ import numpy as np
 
 from dpaudit.audits.on_demand.search import search_pair
 from dpaudit.audits.trained.pairs import DataPair, size_class, target_pair
-from dpaudit.claims.entry import Check, Experiment, PublishedClaim
-from dpaudit.claims.games import PredictionGame
-from dpaudit.claims.trained_games import StepsGame
-from dpaudit.claims.wang_tang_2017.algebra import short_weights
-from dpaudit.claims.wang_tang_2017.descent import OneStepGame
-from dpaudit.claims.wang_tang_2017.posterior_rows import RowsGame
+from dpaudit.claims.games import PredictionGame, StepsGame
+from dpaudit.claims.record import Check, Experiment, PublishedClaim
+from dpaudit.claims.wang_tang_2017.data import short_weights
+from dpaudit.claims.wang_tang_2017.games import OneStepGame, RowsGame
 from dpaudit.core.errors import DataError
 from dpaudit.data.folds import active, capped
 from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply

@@ -16,9 +16,9 @@ from scipy import integrate, stats
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.multiplicity import split
 from dpaudit.claims.catalogue import chosen
-from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
+from dpaudit.claims.games import PosteriorGame, StepsGame
 from dpaudit.claims.liu_wang_smola_2015 import OwnBoundGame, pair, sign_law
-from dpaudit.claims.trained_games import PosteriorGame, StepsGame
+from dpaudit.claims.record import Check, ClaimGame, PublishedClaim
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import STARS, from_profiles
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors

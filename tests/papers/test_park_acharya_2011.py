@@ -11,7 +11,7 @@ import pytest
 
 from dpaudit.attacks.inference.linear import LinearIdeal
 from dpaudit.audits.on_demand.measures import run_risk
-from dpaudit.claims.park_acharya_2011 import algebra
+from dpaudit.claims import park_acharya_2011 as algebra
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.item_item.cosine import Cosine

@@ -14,12 +14,12 @@ from scipy import integrate, optimize, stats
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.multiplicity import split
+from dpaudit.claims import meng_2018 as data
 from dpaudit.claims import real_data
 from dpaudit.claims.catalogue import chosen
-from dpaudit.claims.entry import Check
-from dpaudit.claims.meng_2018 import data
-from dpaudit.claims.meng_2018.games import FinalGame, MessagesGame, SubmittedGame
-from dpaudit.claims.trained_games import StepsGame
+from dpaudit.claims.games import StepsGame
+from dpaudit.claims.meng_2018 import FinalGame, MessagesGame, SubmittedGame
+from dpaudit.claims.record import Check
 from dpaudit.core.releases import StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.source import SyntheticParams
@@ -31,7 +31,7 @@ RARE = 1e-6
 # The level of each game if 150 games are judged together.
 LEVEL = split(0.05, 150)
 ENTRIES = {entry.id: entry for entry in chosen(["privsr"])}
-PAGE = (Path(__file__).parents[3] / "docs" / "claims" / "privsr.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "claims" / "privsr.md").read_text(encoding="utf-8")
 # Δ on the scale 1..5, and the published noise's scale 2Δ√K/ε with K = 1.
 DELTA, NOISE = 4.0, 8.0
 

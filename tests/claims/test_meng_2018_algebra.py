@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
+from dpaudit.claims import meng_2018 as algebra
 from dpaudit.claims.catalogue import chosen
-from dpaudit.claims.entry import Check, PublishedClaim
-from dpaudit.claims.meng_2018 import algebra
+from dpaudit.claims.record import Check, PublishedClaim
 
 CHECKS = [
     (entry, experiment)
@@ -22,7 +22,7 @@ CHECKS = [
     for experiment in entry.published
     if isinstance(experiment, Check)
 ]
-PAGE = (Path(__file__).parents[3] / "docs" / "claims" / "privsr.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "claims" / "privsr.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.long

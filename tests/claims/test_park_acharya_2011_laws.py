@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpaudit.claims.park_acharya_2011.data import common_shift, first_of_two
+from dpaudit.claims.park_acharya_2011 import common_shift, first_of_two
 
 RARE = 1e-6
 

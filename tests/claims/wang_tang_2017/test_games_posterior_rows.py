@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.claims.real_data import canary_pair
-from dpaudit.claims.wang_tang_2017.posterior_rows import (
+from dpaudit.claims.wang_tang_2017.games import (
     RaterLoss,
     RowsGame,
     SeenRow,

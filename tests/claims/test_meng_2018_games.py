@@ -12,8 +12,8 @@ from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.bounds.multiplicity import split
 from dpaudit.claims.catalogue import chosen
-from dpaudit.claims.entry import Check
-from dpaudit.claims.meng_2018.games import MessagesGame, SubmittedGame
+from dpaudit.claims.meng_2018 import MessagesGame, SubmittedGame
+from dpaudit.claims.record import Check
 from dpaudit.core.releases import StepsPair
 from dpaudit.core.streams import Streams
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpaudit.claims import experiment
+from dpaudit.claims import verify as experiment
 from dpaudit.claims.catalogue import catalogue
-from dpaudit.claims.entry import Check, ClaimGame
-from dpaudit.claims.experiment import looks, refuted
+from dpaudit.claims.record import Check, ClaimGame
+from dpaudit.claims.verify import looks, refuted
 from tests.support.coin_games import Coin
 
 # The probability that a stochastic test fails although the code is correct.

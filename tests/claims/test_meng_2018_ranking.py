@@ -7,8 +7,8 @@ import pytest
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.claims.catalogue import chosen
-from dpaudit.claims.meng_2018.data import bought, corrected_ranking, published_ranking
-from dpaudit.claims.trained_games import StepsGame
+from dpaudit.claims.games import StepsGame
+from dpaudit.claims.meng_2018 import bought, corrected_ranking, published_ranking
 from dpaudit.core.streams import Streams
 
 [CLAIM] = chosen(["privsr-thm4"])
