@@ -17,7 +17,7 @@ from dpaudit.auditor.gate import bars
 from dpaudit.auditor.leak import leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
-from dpaudit.bounds.frequentist.roc_limits import best_advantage
+from dpaudit.bounds.frequentist.roc import best_advantage
 from dpaudit.config.models import ModelsConfig
 from dpaudit.config.tables import Game
 from dpaudit.core.claim import delta_of

@@ -57,8 +57,7 @@ from dpaudit.audits.mechanism.plants import (
     writings,
 )
 from dpaudit.audits.mechanism.repetition import unrepeated
-from dpaudit.bounds.planning import found_from
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.bounds.planning import detectable_epsilon, found_from
 from dpaudit.core.streams import generator
 from dpaudit.record.values import Control
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from dpaudit.audits.mechanism.certificate import OutputCertificate
 from dpaudit.audits.mechanism.game import OutputBound
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.bounds.planning import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
 from dpaudit.record.values import Control

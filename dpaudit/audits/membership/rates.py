@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpaudit.auditor.games.certify import Level, bound
 from dpaudit.auditor.games.outcomes import CoinScores
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-from dpaudit.bounds.frequentist.roc_limits import above_each, calls
+from dpaudit.bounds.frequentist.roc import above_each, calls
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Family
 
@@ -144,7 +144,7 @@ class Curve:
     def above(self, rate: float) -> Numbers:
         """Return how likely the attacker at a false-positive rate calls a target present `(T, m)`.
 
-        By the absent targets of its training (`roc_limits.calls`): another absent target is called
+        By the absent targets of its training (`roc.calls`): another absent target is called
         present with this probability, and no attack hides its finds in a tie.
         """
         rows = [

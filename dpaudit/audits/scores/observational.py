@@ -39,9 +39,8 @@ from numpy.typing import NDArray
 
 from dpaudit.audits.membership import planted
 from dpaudit.audits.scores.features import Features, Mask, Numbers, Rows
-from dpaudit.bounds.frequentist.pairs import paired_epsilon
-from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
-from dpaudit.bounds.frequentist.roc_limits import least_absent
+from dpaudit.bounds.frequentist.one_run import paired_epsilon
+from dpaudit.bounds.frequentist.roc import clustered_auc, least_absent, rate_of
 from dpaudit.core.estimate import Estimate, Kind
 from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator

@@ -21,9 +21,8 @@ from dpaudit.audits.membership.rates import best_threshold
 from dpaudit.audits.scores.features import FeatureKind, Features, Mask, Numbers
 from dpaudit.audits.scores.observational import Corrected, Observed
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.pairs import check_gamma
-from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_of
-from dpaudit.bounds.frequentist.roc_limits import least_absent
+from dpaudit.bounds.frequentist.one_run import check_gamma
+from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, least_absent, rate_of
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate

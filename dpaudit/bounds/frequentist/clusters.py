@@ -22,20 +22,11 @@ def student_mean(values: Sequence[float], alpha: float, what: str) -> Estimate:
         alpha: the level.
         what: what was averaged over, e.g. "trainings"; part of the method's name.
     """
-    from scipy.special import stdtrit
-
     mean, n = math.fsum(values) / len(values), len(values)
-    half = math.inf
-    if n > 1:
-        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
-        half = -float(stdtrit(n - 1, alpha / 2)) * deviation
-    return interval(
-        mean,
-        (mean - half, mean + half),
-        alpha=alpha,
-        n=n,
-        method=f"mean of {n} {what}, Student's t over {what}, by itself",
-    )
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    deviation = math.sqrt(squares / (n - 1) / n) if n > 1 else math.inf
+    method = f"mean of {n} {what}, Student's t over {what}, by itself"
+    return _student(mean, deviation, n, alpha, method)
 
 
 def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) -> Estimate:
@@ -49,19 +40,10 @@ def clustered_mean(values: Values, users: NDArray[np.integer], *, alpha: float) 
         users: the user of each pair `(n,)`.
         alpha: the level.
     """
-    from scipy.special import stdtrit
-
     theta, parts = _ratio(values, users)
-    half = math.inf
-    if len(parts) > 1:
-        half = -float(stdtrit(len(parts) - 1, alpha / 2) * math.sqrt(np.sum(parts**2)))
-    return interval(
-        theta,
-        (theta - half, theta + half),
-        alpha=alpha,
-        n=len(parts),
-        method="mean over pairs, Student's t over users, by itself",
-    )
+    deviation = math.sqrt(np.sum(parts**2)) if len(parts) > 1 else math.inf
+    method = "mean over pairs, Student's t over users, by itself"
+    return _student(theta, deviation, len(parts), alpha, method)
 
 
 def clustered_share(
@@ -130,6 +112,14 @@ def clustered_limits(
     lower = float(betaincinv(hits, misses + 1, half)) if hits > 0 else 0.0
     upper = float(betaincinv(hits + 1, misses, 1 - half)) if misses > 0 else 1.0
     return lower, upper
+
+
+def _student(value: float, deviation: float, n: int, alpha: float, method: str) -> Estimate:
+    """Return an estimate with Student's interval of n − 1 degrees of freedom, by itself."""
+    from scipy.special import stdtrit
+
+    half = -float(stdtrit(n - 1, alpha / 2)) * deviation if n > 1 else math.inf
+    return interval(value, (value - half, value + half), alpha=alpha, n=n, method=method)
 
 
 def _ratio(values: Values, users: NDArray[np.integer]) -> tuple[float, Values]:

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from dpaudit.audits.membership.calibration import Judged
 from dpaudit.audits.membership.inference import Number, Subsets, numbers
 from dpaudit.audits.membership.rates import ranks
-from dpaudit.bounds.frequentist.roc_limits import present_above
+from dpaudit.bounds.frequentist.roc import present_above
 from dpaudit.record.values import Census
 
 Numbers = NDArray[np.float64]

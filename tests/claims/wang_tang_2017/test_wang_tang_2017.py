@@ -12,7 +12,7 @@ from inclusion import INCLUSION  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.power import label_power
+from dpaudit.bounds.planning import label_power
 from dpaudit.claims.catalogue import chosen
 from dpaudit.claims.games import PosteriorGame, StepsGame
 from dpaudit.claims.record import Check, PublishedClaim

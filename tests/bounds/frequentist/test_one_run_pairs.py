@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import beta, binom
 
-from dpaudit.bounds.frequentist.pairs import paired_epsilon
+from dpaudit.bounds.frequentist.one_run import paired_epsilon
 from dpaudit.core.errors import InputError
 
 

@@ -24,17 +24,15 @@ from dpaudit.bounds.planning import (
     PowerPlan,
     Reach,
     _events,
-    found_from,
-    plan,
-    trials_needed,
-)
-from dpaudit.bounds.power import (
     counting_power,
     detectable_epsilon,
+    found_from,
     growth,
     label_power,
     least_found,
     one_run_power,
+    plan,
+    trials_needed,
 )
 from dpaudit.core.errors import InputError
 
