@@ -144,15 +144,15 @@ def pairs_of_an_iteration(_: int) -> str | None:
 # −1 for 1 and 5: Σ v² = 50/17; Σ v r = 50/17 and (25 − 75)/17 = −50/17.
 _TURNING = (25 / 17, -15 / 17)
 
-# One factor and one round that starts from u = v = 1.
-_PLAIN: dict[str, Any] = {
+# One factor and one round that starts from u = v = 1, of both forms.
+_ONE: dict[str, Any] = {
     "dimensions": 1,
     "rounds": 1,
     "decay": 0.0,
-    "social": 0.0,
     "start": "constant",
     "spread": 1.0,
 }
+_PLAIN: dict[str, Any] = {**_ONE, "social": 0.0}
 
 
 def published(**params: Any) -> PrivSR:
@@ -288,15 +288,8 @@ def opposite_submissions() -> Estimate:
 
 _FRIENDS = 5
 _HELD = Scale(1, 1, 1)
-# One factor and one round that starts from u = v = 1; all triples, so that sums are exact.
-_RANKING: dict[str, Any] = {
-    "dimensions": 1,
-    "rounds": 1,
-    "decay": 0.0,
-    "start": "constant",
-    "spread": 1.0,
-    "triples": "all",
-}
+# All triples, so that sums are exact.
+_RANKING: dict[str, Any] = {**_ONE, "triples": "all"}
 
 
 def published_ranking(**params: Any) -> PrivSRRanking:

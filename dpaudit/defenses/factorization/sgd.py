@@ -5,7 +5,7 @@ With what is observed of training steps on two neighbouring data sets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,7 +22,6 @@ from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sgd_training import (
     SgdSettings,
     run_round,
-    run_rounds,
     sum_clipped,
     taking_part,
 )
@@ -51,58 +50,6 @@ from dpaudit.defenses.training_checks import end_step, lane_blocks
 from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization.subsets import Subsets, lane_lists
 from dpaudit.kernels.lanes import LANES
-
-
-def observed_errors(
-    defense: SgdSettings,
-    before: FactorRows,
-    after: FactorRows,
-    trained: FactorRows,
-    streams: Streams,
-) -> tuple[NoisedSteps, StepsPair]:
-    """Return the noised errors of the ratings in which two data sets differ, and their laws.
-
-    An observer of every iterate knows r̂ − b_0 at every step. So they know a rating's error in
-    either data set, each with its own b_0, and read the noised error off the updates.
-
-    Args:
-        defense: the published form.
-        before: data set `D`.
-        after: data set `D'`.
-        trained: the data to train on: one of the two, or a mixture of their ratings.
-        streams: up to 16 trials.
-
-    Raises:
-        ConfigError: the data sets differ in more than the values of ratings.
-        NoModelError: a training diverged.
-    """
-    same = np.array_equal(before.start, after.start) and np.array_equal(before.items, after.items)
-    if not same:
-        raise ConfigError(
-            "the claim of the published dpsgd-mf is about a rating's value: use a pair of data "
-            "sets that replaces ratings"
-        )
-    offsets = [rows.values.astype(np.float64) - rows.mean for rows in (before, after)]
-    rows = np.flatnonzero(offsets[0] != offsets[1]).astype(np.int32)
-    block = defense.drawn(trained, streams)
-    seen = np.empty((defense.epochs, len(rows), 2, LANES), np.float32)
-    for t in range(defense.epochs):
-        defense.descend(trained, block, streams, t, rows, seen[t].reshape(-1))
-    exact, shown = (
-        np.moveaxis(seen[:, :, part, : len(streams)], 2, 0).astype(np.float64) for part in (0, 1)
-    )
-    # r̂ − b_0, which the observer knows.
-    learned = trained.values[rows].astype(np.float64) - trained.mean - exact
-    whole = (len(streams), -1)
-    scale = np.full(defense.epochs * len(rows), defense.noise_scale(trained.scale))
-    return NoisedSteps(shown.reshape(whole)), StepsPair(
-        absent=(offsets[0][rows] - learned).reshape(whole),
-        present=(offsets[1][rows] - learned).reshape(whole),
-        scale=scale,
-        gaussian=False,
-        bound=float(np.float32(defense.error_bound)),  # as the kernel clamps
-        grid=grid(defense.noise_scale(trained.scale)),
-    )
 
 
 class ClippedRounds(ObservedTraining["_Counterfactual"]):
@@ -314,7 +261,9 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
     def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
         block = self.drawn(rows, streams)
         if self.variant == "corrected":
-            run_rounds(self, rows, block, streams)
+            total = np.zeros(block.items.size)
+            for t in range(self.epochs):
+                run_round(self, rows, block, streams, t, total)
         else:
             for t in range(self.epochs):
                 self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
@@ -340,7 +289,12 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         self._check_small("trainings on subsets")
         rows = self.prepare(ratings, public)
         means = [self.prepare(ratings.only(subset), public).mean for subset in kept]
-        rows = replace(rows, subsets=subsets_of(kept, means))
+        partial = np.flatnonzero(~np.logical_and.reduce(kept, axis=0)).astype(np.int32)
+        # Unused lanes repeat the last model, so that they diverge only if it does.
+        lanes = np.minimum(np.arange(LANES), len(kept) - 1)
+        included = np.ascontiguousarray(kept[:, partial].T[:, lanes], np.float32)
+        subsets = Subsets(partial, included.reshape(-1), np.asarray(means, np.float32)[lanes])
+        rows = replace(rows, subsets=subsets)
         return SubsetModels(rows, self._together(rows, streams))
 
     def observers(self) -> Mapping[str, Observer[FactorRows]]:
@@ -376,6 +330,10 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
         """Train on one of two data sets; yield the noised steps at the places where they differ.
 
+        In the published form these are the noised errors of the ratings in which the data sets
+        differ. An observer of every iterate knows r̂ − b_0 at every step. So they know a rating's
+        error in either data set, each with its own b_0, and read the noised error off the updates.
+
         Args:
             before: data set `D`.
             after: data set `D'`.
@@ -390,22 +348,40 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         if self.variant == "corrected":
             training = ClippedRounds(self, before, after, trained, streams)
             yield from observed_steps([training], self.epochs, gaussian=True)
-        else:
-            yield observed_errors(self, before, after, trained, streams)
-
-
-def subsets_of(kept: NDArray[np.bool_], means: Sequence[float]) -> Subsets:
-    """Return the subsets of up to 16 models as the kernels read them.
-
-    Args:
-        kept: the rows of each model `(W, R)`.
-        means: its `b_0` `(W,)`.
-    """
-    rows = np.flatnonzero(~np.logical_and.reduce(kept, axis=0)).astype(np.int32)
-    # Unused lanes repeat the last model, so that they diverge only if it does.
-    lanes = np.minimum(np.arange(LANES), len(kept) - 1)
-    included = np.ascontiguousarray(kept[:, rows].T[:, lanes], np.float32)
-    return Subsets(rows, included.reshape(-1), np.asarray(means, np.float32)[lanes])
+            return
+        same = np.array_equal(before.start, after.start) and np.array_equal(
+            before.items, after.items
+        )
+        if not same:
+            raise ConfigError(
+                "the claim of the published dpsgd-mf is about a rating's value: use a pair of data "
+                "sets that replaces ratings"
+            )
+        offsets = [rows.values.astype(np.float64) - rows.mean for rows in (before, after)]
+        rows = np.flatnonzero(offsets[0] != offsets[1]).astype(np.int32)
+        block = self.drawn(trained, streams)
+        seen = np.empty((self.epochs, len(rows), 2, LANES), np.float32)
+        for t in range(self.epochs):
+            self.descend(trained, block, streams, t, rows, seen[t].reshape(-1))
+        exact, shown = (
+            np.moveaxis(seen[:, :, part, : len(streams)], 2, 0).astype(np.float64)
+            for part in (0, 1)
+        )
+        # r̂ − b_0, which the observer knows.
+        learned = trained.values[rows].astype(np.float64) - trained.mean - exact
+        whole = (len(streams), -1)
+        scale = np.full(self.epochs * len(rows), self.noise_scale(trained.scale))
+        yield (
+            NoisedSteps(shown.reshape(whole)),
+            StepsPair(
+                absent=(offsets[0][rows] - learned).reshape(whole),
+                present=(offsets[1][rows] - learned).reshape(whole),
+                scale=scale,
+                gaussian=False,
+                bound=float(np.float32(self.error_bound)),  # as the kernel clamps
+                grid=grid(self.noise_scale(trained.scale)),
+            ),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -192,25 +192,6 @@ class SgdSettings(Plugin):
         end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, block.users, block.items)
 
 
-def run_rounds(
-    defense: SgdSettings, rows: FactorRows, block: FactorBlock, streams: Streams
-) -> None:
-    """Run all rounds of the corrected form.
-
-    Args:
-        defense: the corrected form.
-        rows: the training data.
-        block: the models; changed in place.
-        streams: their trials.
-
-    Raises:
-        NoModelError: the training diverged.
-    """
-    total = np.zeros(block.items.size)
-    for t in range(defense.epochs):
-        run_round(defense, rows, block, streams, t, total)
-
-
 def run_round(
     defense: SgdSettings,
     rows: FactorRows,

@@ -49,6 +49,8 @@ class Candidates(UserRows):
     made_up: Floats
     real: NDArray[np.bool_]
 
+    columns: ClassVar[tuple[str, ...]] = (*UserRows.columns, "made_up", "real")
+
     @classmethod
     def of(
         cls,
@@ -138,20 +140,6 @@ class Candidates(UserRows):
     def rated(self) -> Candidates:
         """The rows whose item the user has rated."""
         return self.only(self.real)
-
-    def only(self, rows: NDArray[np.bool_]) -> Candidates:
-        """Return only the rows in the mask `(P,)`; users keep their indices."""
-        kept = np.bincount(self.users[rows], minlength=self.n_users)
-        return Candidates(
-            start=np.concatenate([[0], np.cumsum(kept)]).astype(np.int64),
-            users=self.users[rows],
-            items=self.items[rows],
-            values=self.values[rows],
-            made_up=self.made_up[rows],
-            real=self.real[rows],
-            n_items=self.n_items,
-            scale=self.scale,
-        )
 
 
 @parameters(frozen=True, config=STRICT)

@@ -28,11 +28,10 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import Observer, SimilarityRows
 from dpaudit.core.streams import Key, Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
     SimilarityData,
-    SimilarityModels,
+    SimilarityDefense,
     Slope,
     item_means,
     middle_means,
@@ -289,7 +288,7 @@ def _raters(data: SimilarityData, item: int) -> tuple[NDArray[np.int64], tuple[_
 
 
 @parameters(frozen=True, config=STRICT)
-class SampledSimilarity(TrainedDefense[SimilarityData]):
+class SampledSimilarity(SimilarityDefense):
     """Item-item similarities drawn from a scaled posterior by Langevin dynamics.
 
     **Published**, Algorithm 2, for t = 1 … K,
@@ -392,10 +391,6 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         """Return the observers of the final model and of predictions."""
         return release_observers(self, SimilarityRows)
 
-    def least_ratings(self) -> int:
-        """Return `more_than`."""
-        return self.more_than
-
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
         """Prepare the ratings, with item means of `public` or the scale's middle if corrected.
 
@@ -416,14 +411,6 @@ class SampledSimilarity(TrainedDefense[SimilarityData]):
         if not self.centred:
             means = np.zeros_like(means)
         return SimilarityData.of(ratings, means, self.more_than)
-
-    def public_statistics(self, prepared: SimilarityData) -> Any:
-        """Return the items' means."""
-        return prepared.means
-
-    def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
-        """Return the models of these trials; each row is trained when it is read."""
-        return SimilarityModels(self, prepared, streams)
 
     def law(self, prepared: SimilarityData) -> ExactSimilarity:
         """Return the target law of the chain, for exact draws on small data.

@@ -27,13 +27,12 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import NoisedSteps, Observer, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
     Floats,
     SimilarityData,
-    SimilarityModels,
+    SimilarityDefense,
     Slope,
     item_means,
     middle_means,
@@ -182,7 +181,7 @@ _LEAST = 1e-3
 
 
 @parameters(frozen=True, config=STRICT)
-class SgdSimilarity(TrainedDefense[SimilarityData]):
+class SgdSimilarity(SimilarityDefense):
     """Item-item similarities learned by gradient descent with Laplace noise on every coordinate.
 
     **Published**, Algorithm 1. Every similarity starts at β s_1. For t = 1 … K,
@@ -319,14 +318,6 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         )
         return replace(data, initial=np.maximum(similarity / sizes, _LEAST).astype(np.float32))
 
-    def public_statistics(self, prepared: SimilarityData) -> Any:
-        """Return the items' means."""
-        return prepared.means
-
-    def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
-        """Return the models of these trials; each row is trained when it is read."""
-        return SimilarityModels(self, prepared, streams)
-
     def largest_error(self, t: int, scale: Scale) -> float:
         """Return `e_max` of step t, from 1 on."""
         return 0.5 + (scale.width - 1) / (t + 1)
@@ -460,10 +451,6 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         }
 
     counts: ClassVar[tuple[str, ...]] = ("assumption.denominator",)
-
-    def least_ratings(self) -> int:
-        """Return `more_than`."""
-        return self.more_than
 
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
         """Yield the share of denominators below C in some rows, at the first step and the last."""

@@ -47,7 +47,7 @@ class Counterfactual:
             rows: the data set.
             users: mask of the target users `(N,)`.
         """
-        self.rows, self._training = rows.of_users(users), training
+        self.rows, self._training = rows.only(users[rows.users]), training
         self._order = np.arange(len(self.rows), dtype=np.int32)
         self._users = training.users.copy()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class SocialRows(UserRows):
     sensitive: NDArray[np.bool_]
     similarity: csr_array
     friends: NDArray[np.int64]
+
+    columns: ClassVar[tuple[str, ...]] = (*UserRows.columns, "sensitive")
 
     @classmethod
     def of(cls, ratings: Ratings, public: Ratings, social: bool) -> SocialRows:
@@ -64,19 +66,6 @@ class SocialRows(UserRows):
                 (weights.astype(np.float32), links.friend, links.start), shape=(n_users, n_users)
             ),
             friends=np.diff(links.start),
-        )
-
-    def of_users(self, kept: NDArray[np.bool_]) -> SocialRows:
-        """Return only the ratings of the users in the mask `(N,)`, with all indices and friends."""
-        rows = kept[self.users]
-        counts = np.bincount(self.users[rows], minlength=self.n_users)
-        return replace(
-            self,
-            start=np.concatenate(([0], np.cumsum(counts))),
-            users=self.users[rows],
-            items=self.items[rows],
-            values=self.values[rows],
-            sensitive=self.sensitive[rows],
         )
 
     @cached_property

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -244,6 +243,9 @@ class SocialTraining(SharedTraining):
             rows.items[self._others], variances[self._others], rows.n_items
         ).astype(np.float64)
         self._sent = self.noise.sent * rows.friends
+        self._no_fakes = np.zeros(self.items.size, np.float32)
+        # Σ_f S_if `(N, 1)`.
+        self._likeness: Floats = np.asarray(rows.similarity.sum(1), np.float32)[:, None]
 
     def submit(self) -> Sent:
         """Compute the users' submissions of this round from the current V."""
@@ -299,10 +301,6 @@ class SocialTraining(SharedTraining):
             self.items.reshape(-1), self._no_fakes, self.items.shape[1], 0.0, 0.0, 0, 0,
             self._trial.key, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
-
-    @cached_property
-    def _no_fakes(self) -> Floats:
-        return np.zeros(self.items.size, np.float32)
 
     def _learn_users(self) -> None:
         slopes = self.slopes(self.rows, self.users)
@@ -368,11 +366,6 @@ class SocialTraining(SharedTraining):
         rest = np.sqrt(self.rows.friends[user] - 1)
         whole: NDArray[np.float64] = shown - exact + deviations * rest * others
         return whole
-
-    @cached_property
-    def _likeness(self) -> Floats:
-        """`Σ_f S_if` `(N, 1)`."""
-        return np.asarray(self.rows.similarity.sum(1), np.float32)[:, None]
 
     def models(self) -> FactorModels:
         """Return the current model."""
