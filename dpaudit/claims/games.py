@@ -49,13 +49,16 @@ class DefenseGame(Generic[D]):
     label: str
     defense: D
 
+    # What runs in place of the defense's own training, for the description.
+    instead: ClassVar[str] = ""
+
     def claimed(self) -> tuple[float, float]:
         """The ε and δ that the defense claims."""
         return claim_of(self.defense)
 
     def mechanism(self) -> str:
         """The defense with its parameters."""
-        return described(self.defense)
+        return described(self.defense) + self.instead
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,35 +264,26 @@ class PosteriorGame(DataGame):
 
     claim: float | None = None
 
+    instead: ClassVar[str] = "; exact draws of its law"
+    purpose: ClassVar[str] = "posterior"
+
     def claimed(self) -> tuple[float, float]:
         """The ε that is tested, with δ = 0, or the ε and δ that the defense claims."""
         return super().claimed() if self.claim is None else (self.claim, 0.0)
 
-    def mechanism(self) -> str:
-        """The defense with its parameters."""
-        return f"{super().mechanism()}; exact draws of its law"
+    def laws(self) -> Iterable[PosteriorLaw]:
+        """Return the laws on D and on D'."""
+        return map(self.defense.law, self.prepared())
 
     def run(self, trials: int, seed: int) -> GameScores:
-        """Draw from both laws, and score by the log-density ratio, on a grid."""
-        before, after = map(self.defense.law, self.prepared())
-        return run_posteriors(before, after, "posterior", trials, seed, self.truth)
+        """Draw from both laws, and score each draw by the log-density ratio, on a grid."""
+        before, after = self.laws()
 
+        def score(law: PosteriorLaw, streams: Streams) -> NDArray[np.float64]:
+            draws = law.draw(streams)
+            return graded(after.log_density(draws) - before.log_density(draws))
 
-def run_posteriors(
-    before: PosteriorLaw,
-    after: PosteriorLaw,
-    purpose: str,
-    trials: int,
-    seed: int,
-    truth: Estimate | None,
-) -> GameScores:
-    """Draw from both laws, and score each draw by the log-density ratio, on a grid."""
-
-    def score(law: PosteriorLaw, streams: Streams) -> NDArray[np.float64]:
-        draws = law.draw(streams)
-        return graded(after.log_density(draws) - before.log_density(draws))
-
-    return scored(score, (before, after), purpose, trials, seed, truth)
+        return scored(score, (before, after), self.purpose, trials, seed, self.truth)
 
 
 def scored(

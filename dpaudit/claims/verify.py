@@ -109,12 +109,6 @@ class Slot:
         return f"{self.entry.id}, {self.role}: {self.experiment.label}"
 
 
-def check_outcome(check: Check, seed: int) -> Outcome:
-    """Try a statement on instances; a counterexample is certain, hence the p-value 0."""
-    counterexample = check.counterexample(seed)
-    return Outcome(p_value=float(counterexample is None), event=counterexample or "")
-
-
 def game_outcome(game: ClaimGame, trials: int, level: Level, seed: int, stop: Stop) -> Outcome:
     """Run a game, to its end unless bets may end it and do.
 
@@ -426,17 +420,16 @@ class _Run:
     def __call__(self, part: _Part) -> str:
         """Run one experiment, and return its outcome as JSON."""
         clock, experiment = time.perf_counter(), self.slots[part.place].experiment
-        outcome = (
-            check_outcome(experiment, self.seed)
-            if isinstance(experiment, Check)
-            else self._game_outcome(experiment)
-        )
+        if isinstance(experiment, Check):
+            # A counterexample is certain, hence the p-value 0.
+            counterexample = experiment.counterexample(self.seed)
+            outcome = Outcome(p_value=float(counterexample is None), event=counterexample or "")
+        else:
+            level = Level(experiment.claimed()[1], self.alpha, self.confidence)
+            trials = self._trials(experiment)
+            outcome = game_outcome(experiment, trials, level, self.seed, self.stop)
         seconds = round(time.perf_counter() - clock, 3)
         return outcome.model_copy(update={"seconds": seconds}).model_dump_json()
-
-    def _game_outcome(self, game: ClaimGame) -> Outcome:
-        level = Level(game.claimed()[1], self.alpha, self.confidence)
-        return game_outcome(game, self._trials(game), level, self.seed, self.stop)
 
 
 def _judged(slot: Slot, outcome: Outcome, adjusted: float, alpha: float) -> record.GameRecord:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionTest, TranscriptReader
-from dpaudit.bounds.frequentist.clusters import clustered_mean, clustered_share, student_mean
+from dpaudit.bounds.frequentist.intervals import clustered_mean, clustered_share, student_mean
 from dpaudit.bounds.frequentist.means import betting_mean, nonnegative_mean
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
 from dpaudit.bounds.multiplicity import discoveries

@@ -15,7 +15,7 @@ from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.auditor.no_model import joined, outcomes
 from dpaudit.auditor.top_lists import most_popular, ndcg, precision_and_recall
-from dpaudit.bounds.frequentist.clusters import student_mean
+from dpaudit.bounds.frequentist.intervals import student_mean
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import Fold

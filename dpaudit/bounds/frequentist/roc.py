@@ -25,8 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.frequentist.clusters import clustered_limits, clustered_share
-from dpaudit.bounds.frequentist.intervals import clopper_pearson
+from dpaudit.bounds.frequentist.intervals import clopper_pearson, clustered_limits, clustered_share
 from dpaudit.bounds.outcomes import Scores, check_alpha, interval, scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -332,7 +331,7 @@ def clustered_auc(
 
     where I is the number of users with reals for f_x and with fakes for f_y. Obuchowski 1997,
     doi:10.2307/2533958, scales the cross term by another factor; the factor here keeps the variance
-    non-negative. The interval is that of `clusters.clustered_limits`; its independent trial is a
+    non-negative. The interval is that of `intervals.clustered_limits`; its independent trial is a
     pair of users, a real pair of one and a fake pair of the other.
 
     Args:
@@ -381,7 +380,7 @@ def auc_in_folds(
     is the mean over folds with a real and a fake, by their sizes, and over rows of scores and of
     labels. With V the share of the other side that is on the right side of a unit, and m units on
     its own, the variance is that of the sum of (V - AUC)/m over units (DeLong et al. 1988,
-    doi:10.2307/2531595). The interval is that of `clusters.clustered_limits`.
+    doi:10.2307/2531595). The interval is that of `intervals.clustered_limits`.
 
     The units are independent given a fold's fit, if the fit saw none of them. Over folds the errors
     add up without correlation if each fit saw only units of earlier folds. In cross-validation they
@@ -444,7 +443,7 @@ def rate_at(
     real counts a number w in [0, 1] with mean θ, independent between users. The estimate is the
     ratio of sums over users, Σw/Σ reals, with variance
     I/(I − 1) Σ_users (hits − θ reals)²/(Σ reals)² (Cochran 1977, Sampling Techniques, chapter 6)
-    and the interval of `clusters.clustered_limits`. The variance of w is at most θ(1 − θ), that of
+    and the interval of `intervals.clustered_limits`. The variance of w is at most θ(1 − θ), that of
     a yes or no with the same mean, so for users with one pair the limits are at least as wide as
     those of binomial counts of that size.
 

@@ -6,6 +6,7 @@ Trials are trained one at a time.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -305,7 +306,7 @@ class FederatedTraining:
 
         def drawn(count: int, step: int) -> Floats:
             factors = aligned(count, size)
-            narrow = self._normal(count * defense.dimensions, step)
+            narrow = self._drawn(noise.normal, count * defense.dimensions, step)
             factors[:, : defense.dimensions] = narrow.reshape(count, -1)
             factors *= np.float32(defense.spread)
             return factors
@@ -347,14 +348,9 @@ class FederatedTraining:
             else np.minimum(counts, self.defense.batch_size)
         )
 
-    def _uniform(self, count: int, step: int) -> Floats:
+    def _drawn(self, law: Callable[..., None], count: int, step: int) -> Floats:
         draws = np.empty((1, count), np.float32)
-        noise.uniform(draws, self._trial.trials, step, self._trial.key)
-        return draws[0]
-
-    def _normal(self, count: int, step: int) -> Floats:
-        draws = np.empty((1, count), np.float32)
-        noise.normal(draws, self._trial.trials, step, self._trial.key)
+        law(draws, self._trial.trials, step, self._trial.key)
         return draws[0]
 
     def _shares(self) -> tuple[NDArray[np.float64], int]:
@@ -367,7 +363,7 @@ class FederatedTraining:
         if known is not None:
             return np.full(candidates.n_items, known), 0
         p = defense.truth
-        says = candidates.real == (self._uniform(len(candidates), _RESPONSES) < p)
+        says = candidates.real == (self._drawn(noise.uniform, len(candidates), _RESPONSES) < p)
         answers = np.bincount(candidates.items, minlength=candidates.n_items)
         yes = np.bincount(candidates.items[says], minlength=candidates.n_items)
         # π̂ = (p − 1)/(2p − 1) + n₁/((2p − 1) n)
@@ -377,15 +373,6 @@ class FederatedTraining:
 
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
-
-    def _participation(self) -> _Participation:
-        """The candidates that are submitted in this round."""
-        if self._fixed is not None:
-            return self._fixed
-        chosen = np.empty(int(self._batches.sum()), np.int32)
-        draws = self._uniform(len(chosen), self._step(_CHOICE))
-        kernels.choose(self.candidates.start, self._batches, draws, self._mixed, chosen)
-        return self._sorted(chosen)
 
     def _sorted(self, order: Indices) -> _Participation:
         candidates = self.candidates
@@ -412,18 +399,26 @@ class FederatedTraining:
         if defense.made_up == "each-round":
             step, mean = self._step(_MADE_UP), defense.made_up_mean
             if mean is None:
-                values, draws = candidates.scale.values, self._uniform(len(candidates), step)
+                values, draws = (
+                    candidates.scale.values,
+                    self._drawn(noise.uniform, len(candidates), step),
+                )
                 ratings = values[
                     np.minimum((draws * len(values)).astype(np.int64), len(values) - 1)
                 ]
             else:
-                ratings = self._normal(len(candidates), step) + np.float32(mean)
+                ratings = self._drawn(noise.normal, len(candidates), step) + np.float32(mean)
         return ratings - np.float32(defense.offset)
 
     def submit(self) -> Submitted:
         """Compute the users' submissions of this round from the current V and F."""
         items, fakes = self.server.factors, self.server.fakes
-        participation = self._participation()
+        participation = self._fixed
+        if participation is None:
+            chosen = np.empty(int(self._batches.sum()), np.int32)
+            draws = self._drawn(noise.uniform, len(chosen), self._step(_CHOICE))
+            kernels.choose(self.candidates.start, self._batches, draws, self._mixed, chosen)
+            participation = self._sorted(chosen)
         weights = self.clients.weights(participation.order, items, fakes)
         if self.defense.fakes == "rating":
             weights = np.ones_like(weights)
@@ -462,7 +457,7 @@ class FederatedTraining:
         candidates, size = self.candidates, sums.shape[1]
         state = self.clients.factors.reshape(-1), self.server.factors.reshape(-1)
         if self.defense.fakes == "two-valued":
-            draws = self._uniform(2 * len(order), self._step(_NOISE)).reshape(2, -1)
+            draws = self._drawn(noise.uniform, 2 * len(order), self._step(_NOISE)).reshape(2, -1)
             kernels.submit_signs(
                 order, candidates.users, candidates.items, values, weights, *state, size,
                 self.defense.dimensions, self.defense.level, draws, sums.reshape(-1),
@@ -489,7 +484,7 @@ class FederatedTraining:
             self.server.fakes.reshape(-1), shape[1],
             0.0, 0.0, 0, 0, self._trial.key, sums.reshape(-1), np.empty(0, np.float32),
         )  # fmt: skip
-        draws = self._normal(sums.size, self._step(_OTHERS))
+        draws = self._drawn(noise.normal, sums.size, self._step(_OTHERS))
         spread = (self.sigma * np.sqrt(participation.others)).astype(np.float32)[:, None]
         sums += participation.fakes.astype(np.float32)[:, None] * self.server.fakes
         sums += spread * draws.reshape(shape)

@@ -31,6 +31,7 @@ from dpaudit.defenses.factors import (
     width,
 )
 from dpaudit.defenses.observers import (
+    Learner,
     ObservedRound,
     ObservedTraining,
     observed_steps,
@@ -247,7 +248,7 @@ class SharedTraining(ABC):
         return self.models()
 
 
-class CounterfactualUsers(Protocol):
+class CounterfactualUsers(Learner, Protocol):
     """The target users with their data of one data set, trained beside the actual training."""
 
     def submissions(self) -> Floats:
@@ -256,10 +257,6 @@ class CounterfactualUsers(Protocol):
 
     def sum(self) -> NDArray[np.float64]:
         """Return the sum of these submissions for each item `(M, size)`."""
-        ...
-
-    def learn(self) -> None:
-        """Update their factors from the current V."""
         ...
 
 

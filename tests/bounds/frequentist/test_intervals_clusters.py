@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, ttest_1samp
 
-from dpaudit.bounds.frequentist.clusters import clustered_mean, clustered_share, student_mean
+from dpaudit.bounds.frequentist.intervals import clustered_mean, clustered_share, student_mean
 
 RATE = 1e-6
 
