@@ -560,25 +560,14 @@ def _likelihood(
     any_above = float(above[0])
     if delta == 0:
         return -math.expm1(trials * math.log1p(-any_above))
-    first, second = _excess_moments(points - claimed, above)
+    # The first two moments of v = (1 − e^{−x})_+ of the excess x of L over the claim, with
+    # E f(v) = Σ (f(v_i) − f(v_{i−1})) P(L ≥ τ_i), as v grows with L from 0.
+    value, middle = -np.expm1(-(points - claimed)), (above[1:] + above[:-1]) / 2
+    first, second = (float((np.diff(value**k) * middle).sum()) for k in (1, 2))
     variance = second + UNSEEN / 2 / trials * (first / any_above) ** 2
     known = trials * (1 - LEARNING)
     # Φ((E − δ) √(n/v) + Φ⁻¹(α))
     return float(ndtr((first - delta) * math.sqrt(known / variance) + ndtri(alpha)))
-
-
-def _excess_moments(excess: Floats, above: Floats) -> tuple[float, float]:
-    """Return the first two moments of v = (1 − e^{−x})_+ of the excess x of L over the claim.
-
-    E f(v) = Σ (f(v_i) − f(v_{i−1})) P(L ≥ τ_i), as v grows with L from 0.
-
-    Args:
-        excess: the points, less the claim.
-        above: P(L ≥ τ) at these.
-    """
-    value, middle = -np.expm1(-excess), (above[1:] + above[:-1]) / 2
-    first, second = (float((np.diff(value**k) * middle).sum()) for k in (1, 2))
-    return first, second
 
 
 def _check(claimed: float, delta: float, confidence: float, game: Game) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -303,7 +303,11 @@ def touched_coordinates(seed: int) -> str | None:
     before = from_profiles([[(0, 3.0), (2, 4.0)], [(1, 3.0), (2, 2.0)]], 3)
     after = apply(before, RatingAdded(0, 1, 5.0))
     touched = [
-        {(int(i), int(j)) for mine in _profiles(ratings) for i in mine for j in mine if i != j}
+        {
+            (int(i), int(j))
+            for user in range(ratings.n_users)
+            for i, j in itertools.permutations(ratings.profile(user).items, 2)
+        }
         for ratings in (before, after)
     ]
     new = sorted(touched[1] - touched[0])
@@ -314,10 +318,6 @@ def touched_coordinates(seed: int) -> str | None:
         f"the coordinate ({i}, {j}) is noised in every run with the added rating and in no run "
         f"without it: ε = ∞"
     )
-
-
-def _profiles(ratings: Ratings) -> Iterator[NDArray[np.int32]]:
-    return (ratings.profile(user).items for user in range(ratings.n_users))
 
 
 def squared_steps(seed: int) -> str | None:

@@ -200,11 +200,6 @@ class SetChain:
         return divergence
 
 
-def least_upper_bound(log_up: Vector, log_down: Vector) -> float:
-    """Return `ln max_j (λ_j + μ_j)`, the logarithm of the least `U_s` that satisfies eq. (36)."""
-    return float(np.logaddexp(log_up, log_down).max()) if len(log_up) > 1 else 0.0
-
-
 def set_chain(
     sets: SwapSets, log_phi: Vector, epsilon: float, rates: Rates, u_s: UpperBound
 ) -> SetChain:
@@ -236,7 +231,8 @@ def set_chain(
     exponent = epsilon / {"printed": 2, "halved": 4}[rates]
     rise = exponent * np.diff(log_phi)
     log_up, log_down = np.append(rise, -np.inf), np.append(-np.inf, -rise)
-    least = least_upper_bound(log_up, log_down)
+    # ln max_j (λ_j + μ_j), the logarithm of the least U_s that satisfies eq. (36).
+    least = float(np.logaddexp(log_up, log_down).max()) if len(log_up) > 1 else 0.0
     if u_s == "largest-rate":
         log_u = least
     elif u_s == "paper-rule":
