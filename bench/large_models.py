@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from dpaudit.core.streams import stream_key
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.factorization.single_model import TOGETHER, visits
-from dpaudit.defenses.factors import FactorRows
+from dpaudit.defenses.factors import TOGETHER, FactorRows, visits
 from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization.sixteen_models import Descent, Langevin, Pending, Visits
 from dpaudit.kernels.lanes import aligned

@@ -23,8 +23,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.source import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.social.privsr import PrivSR
-from dpaudit.defenses.social.ranking import PrivSRRanking
-from dpaudit.defenses.social.ranking_training import RankingTraining
+from dpaudit.defenses.social.ranking import PrivSRRanking, RankingTraining
 from dpaudit.defenses.social.training import SocialTraining
 from dpaudit.kernels import exact_noise
 

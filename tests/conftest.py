@@ -53,7 +53,7 @@ def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def unrounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases without their public grid, whose law is that of the noise to the last digit."""
-    for module in ("training", "ranking_training"):
+    for module in ("training", "ranking"):
         name = f"dpaudit.defenses.social.{module}.rounded"
         monkeypatch.setattr(name, lambda values, steps: values.astype(np.float32))
     monkeypatch.setattr("dpaudit.defenses.federated.training.grid", lambda scale: scale * 2.0**-20)

@@ -31,7 +31,7 @@ from dpaudit.bounds.frequentist.coin_betting import CoinProcess, block_ends
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.sequential import EProcess
 from dpaudit.claims.catalogue import catalogue
-from dpaudit.claims.entry import Check, ClaimGame
+from dpaudit.claims.record import Check, ClaimGame
 from dpaudit.core.files import write_text
 from dpaudit.reports.render.markdown import row
 

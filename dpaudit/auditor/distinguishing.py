@@ -25,7 +25,7 @@ from dpaudit.auditor.games.certify import (
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
-from dpaudit.bounds.frequentist.roc_limits import best_advantage
+from dpaudit.bounds.frequentist.roc import best_advantage
 from dpaudit.config.tables import Game, ModelsConfig
 from dpaudit.core.claim import delta_of
 from dpaudit.core.estimate import Estimate

@@ -325,37 +325,23 @@ def one_run_gdp_mu(m: int, guesses: int, correct: int, *, alpha: float = 0.05) -
     Raises:
         InputError: the numbers fail `check_guesses`, or `alpha` is out of range.
     """
+    from scipy.special import ndtr, ndtri
+
     check_guesses(m, guesses, correct)
     check_alpha(alpha)
     m, r, v = int(m), int(guesses), int(correct)
+
+    def margin(mu: float) -> float:
+        return _excess(m, r, v, alpha, lambda y: float(ndtr(ndtri(y) - mu)))
+
     return lower_bound(
-        _gdp_mu(m, r, v, alpha),
-        value=_gdp_point(m, r, v),
+        last_rejected(margin) if v else 0.0,
+        value=float(ndtri(v / m) - ndtri((r - v) / m)) if 2 * v > r else 0.0,
         alpha=alpha,
         n=m,
         method="one-run f-dp gaussian",
         kind="assumes-gdp",
     )
-
-
-def _gdp_mu(m: int, r: int, v: int, alpha: float) -> float:
-    from scipy.special import ndtr, ndtri
-
-    if v == 0:
-        return 0.0
-
-    def margin(mu: float) -> float:
-        return _excess(m, r, v, alpha, lambda y: float(ndtr(ndtri(y) - mu)))
-
-    return last_rejected(margin)
-
-
-def _gdp_point(m: int, r: int, v: int) -> float:
-    from scipy.special import ndtri
-
-    if 2 * v <= r:
-        return 0.0
-    return float(ndtri(v / m) - ndtri((r - v) / m))
 
 
 def _excess(m: int, r: int, v: int, tau: float, inverse: Callable[[float], float]) -> float:

@@ -5,10 +5,10 @@ The file of a paper, `park_acharya_2011.toml`, has a `[[claim]]` for each entry,
 
     { is = "own_replaced", outputs = 5 }
 
-is what the part of that name in the paper's `PARTS` returns for these arguments, which are tested
-against its annotations. A text where the annotation allows none is the name of a part itself. Each
-experiment of `published` and `corrected` is such a table; its `weak` says why its data sets leak
-too little. A `[part.NAME]` is a value that several tables of the file name.
+is what the function or class of that name in the paper's modules returns for these arguments, which
+are tested against its annotations. A text where the annotation allows none is the name of a part
+itself. Each experiment of `published` and `corrected` is such a table; its `weak` says why its data
+sets leak too little. A `[part.NAME]` is a value that several tables of the file name.
 """
 
 from __future__ import annotations
@@ -17,49 +17,50 @@ import tomllib
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from importlib import resources
-from inspect import signature
+from inspect import isclass, isfunction, signature
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from dpaudit.attacks.distinguishing import float_bits
+from dpaudit.bounds import accounting
 from dpaudit.claims import (
-    berlioz_2015,
+    games,
     liu_wang_smola_2015,
     luo_2020,
     meng_2018,
     mironov_2012,
     park_acharya_2011,
-    wang_tang_2017,
 )
-from dpaudit.claims.entry import Check, PublishedClaim
+from dpaudit.claims.record import Check, PublishedClaim
+from dpaudit.claims.wang_tang_2017 import data as wang_tang_2017
+from dpaudit.claims.wang_tang_2017 import games as wang_tang_games
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.registry import suggestion
 
-Part = Callable[..., Any]
-
-# The title of each paper, and the module that has its parts, by the first part of its entries' ids.
-_PAPERS: dict[str, tuple[str, ModuleType]] = {
-    "pa11": ("Park & Acharya 2011", park_acharya_2011),
-    "wt17": ("Wang & Tang 2017", wang_tang_2017),
-    "lws15": ("Liu, Wang & Smola 2015", liu_wang_smola_2015),
-    "berlioz15": ("Berlioz et al. 2015", berlioz_2015),
-    "mironov12": ("Mironov 2012", mironov_2012),
-    "fg": ("Luo et al. 2020", luo_2020),
-    "privsr": ("Meng et al. 2018", meng_2018),
+# The title of each paper, the name of its file, and the modules that have its parts, by the first
+# part of its entries' ids.
+_PAPERS: dict[str, tuple[str, str, tuple[ModuleType, ...]]] = {
+    "pa11": ("Park & Acharya 2011", "park_acharya_2011", (park_acharya_2011,)),
+    "wt17": ("Wang & Tang 2017", "wang_tang_2017", (wang_tang_2017, wang_tang_games)),
+    "lws15": ("Liu, Wang & Smola 2015", "liu_wang_smola_2015", (liu_wang_smola_2015,)),
+    "berlioz15": ("Berlioz et al. 2015", "berlioz_2015", (liu_wang_smola_2015,)),
+    "mironov12": ("Mironov 2012", "mironov_2012", (mironov_2012, float_bits, accounting)),
+    "fg": ("Luo et al. 2020", "luo_2020", (luo_2020,)),
+    "privsr": ("Meng et al. 2018", "meng_2018", (meng_2018,)),
 }
-PAPERS = {key: title for key, (title, _) in _PAPERS.items()}
+PAPERS = {key: title for key, (title, _, _) in _PAPERS.items()}
 
 
 @cache
 def catalogue() -> tuple[PublishedClaim, ...]:
     """Return all entries, those of a paper together; the files are read once."""
     entries: list[PublishedClaim] = []
-    for _, module in _PAPERS.values():
-        name = f"{module.__name__.rpartition('.')[2]}.toml"
-        text = resources.files("dpaudit.claims").joinpath(name).read_text(encoding="utf-8")
-        entries += read(text, module.PARTS)
+    for _, name, modules in _PAPERS.values():
+        file = resources.files("dpaudit.claims").joinpath(f"{name}.toml")
+        entries += read(file.read_text(encoding="utf-8"), modules)
     return tuple(entries)
 
 
@@ -87,21 +88,28 @@ def chosen(ids: Iterable[str]) -> list[PublishedClaim]:
     return [entry for entry in catalogue() if not wanted or entry.id in named]
 
 
-def read(text: str, parts: Iterable[Part]) -> list[PublishedClaim]:
+def read(text: str, modules: Iterable[ModuleType]) -> list[PublishedClaim]:
     """Return the entries of a paper's file.
 
     Args:
         text: the file, TOML.
-        parts: the functions and classes that its tables name.
+        modules: whose functions and classes its tables name, beside those of `games`.
 
     Raises:
         ValueError: a table is wrong; with the entry's id and the field.
     """
     tables = tomllib.loads(text)
-    known: dict[str, Any] = {part.__name__: part for part in (check, Estimate.exact, *parts)}
+    known: dict[str, Any] = {"check": check, "exact": Estimate.exact}
+    for module in (games, *modules):
+        known |= {name: part for name, part in vars(module).items() if _is_part(name, part)}
     for name, table in tables.get("part", {}).items():
         known[name] = _made(table, known, f"part.{name}")
     return [_entry(table, known) for table in tables["claim"]]
+
+
+def _is_part(name: str, part: Any) -> bool:
+    ours = getattr(part, "__module__", "").startswith("dpaudit.")
+    return ours and (isclass(part) or isfunction(part)) and not name.startswith("_")
 
 
 def check(label: str, statement: Callable[..., str | None], **arguments: Any) -> Check:

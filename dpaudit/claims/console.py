@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpaudit.claims import report
 from dpaudit.claims.catalogue import PAPERS, paper
-from dpaudit.claims.entry import Check, PublishedClaim
-from dpaudit.claims.record import Verification, verdict_text
+from dpaudit.claims.record import Check, PublishedClaim, Verification, verdict_text
 from dpaudit.core.messages import plain
 from dpaudit.reports import palette
 from dpaudit.reports.terminal import say

@@ -1,12 +1,12 @@
-"""The catalogue's games on recommenders without training: predictions and top-k lists."""
+"""The catalogue's games: on predictions, on top-k lists, and on trained recommenders."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace, LikelihoodRatio
 from dpaudit.auditor.games.certify import GameScores, mutant_of
+from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.audits.on_demand.games import entry_game, entry_truth, prediction_game, shifts
+from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import PreparedPair
+from dpaudit.core.streams import Streams
 from dpaudit.defenses.base import EntryPair, PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
 from dpaudit.defenses.item_model import ExactScores
@@ -44,13 +47,16 @@ class DefenseGame(Generic[D]):
     label: str
     defense: D
 
+    # What runs in place of the defense's own training, for the description.
+    instead: ClassVar[str] = ""
+
     def claimed(self) -> tuple[float, float]:
         """The ε and δ that the defense claims."""
         return claim_of(self.defense)
 
     def mechanism(self) -> str:
         """The defense with its parameters."""
-        return described(self.defense)
+        return described(self.defense) + self.instead
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,3 +179,127 @@ def claim_of(defense: Any) -> tuple[float, float]:
     if claim is None:
         raise ValueError("a game of the catalogue needs a defense with a claim")
     return claim.epsilon, claim.delta
+
+
+_GRID = 2.0**-8
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, eq=False)
+class DataGame(DefenseGame[Any]):
+    """Base of the games on a defense and two data sets.
+
+    Attributes:
+        data: the two data sets.
+        truth: the exact ε of this pair, from the mechanism's law, if known.
+        trials: number of trials on each data set.
+    """
+
+    data: DataPair
+    truth: Estimate | None = None
+    trials: int = TRIALS
+
+    def pair(self) -> str:
+        """Description of the pair in one sentence."""
+        return self.data.summary
+
+    def digest(self) -> str:
+        """Digest of the two data sets and of the public data."""
+        pair = self.data
+        public = pair.public.digest if pair.public else "each its own"
+        return text_digest(pair.before.digest, pair.after.digest, public)
+
+    def mutant(self, factor: float) -> Self:
+        """The same game on the same data sets, with noise calibrated to `factor` times ε."""
+        return replace(self, defense=mutant_of(self.defense, factor))
+
+    def prepared(self) -> tuple[Any, Any]:
+        """Return the defense's prepared training data of D and of D'."""
+        prepare, public = self.defense.prepare, self.data.public
+        return prepare(self.data.before, public), prepare(self.data.after, public)
+
+
+@dataclass(frozen=True, eq=False)
+class StepsGame(DataGame):
+    """The noised training steps that an observer sees, scored by their likelihood ratio.
+
+    Attributes:
+        observer: who sees the steps; empty for the defense's first observer.
+    """
+
+    observer: str = ""
+
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Train and score."""
+        observer = self.observer or next(iter(self.defense.observers()))
+        game = trained_game(self.defense, self.data, LikelihoodRatio(), observer)
+        scores = game.run(trials=trials, seed=seed)
+        return GameScores(scores.absent, scores.present, self.truth)
+
+
+class PosteriorLaw(Protocol):
+    """A law that can be drawn from exactly, with a density known up to its normaliser."""
+
+    def draw(self, streams: Streams) -> NDArray[np.float64]:
+        """Return one draw for each trial, `(W, ...)`."""
+        ...
+
+    def log_density(self, draws: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the logarithm of the density, up to an additive constant, `(W,)`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorGame(DataGame):
+    """Observer `public` of a posterior sampler: exact draws, scored by their density ratio.
+
+    The defense's `law(prepared)` is the law that its Markov chain approximates.
+
+    Attributes:
+        claim: the ε that is tested; None for the one that the defense claims.
+    """
+
+    claim: float | None = None
+
+    instead: ClassVar[str] = "; exact draws of its law"
+    purpose: ClassVar[str] = "posterior"
+
+    def claimed(self) -> tuple[float, float]:
+        """The ε that is tested, with δ = 0, or the ε and δ that the defense claims."""
+        return super().claimed() if self.claim is None else (self.claim, 0.0)
+
+    def laws(self) -> Iterable[PosteriorLaw]:
+        """Return the laws on D and on D'."""
+        return map(self.defense.law, self.prepared())
+
+    def run(self, trials: int, seed: int) -> GameScores:
+        """Draw from both laws, and score each draw by the log-density ratio, on a grid."""
+        before, after = self.laws()
+
+        def score(law: PosteriorLaw, streams: Streams) -> NDArray[np.float64]:
+            draws = law.draw(streams)
+            return graded(after.log_density(draws) - before.log_density(draws))
+
+        return scored(score, (before, after), self.purpose, trials, seed, self.truth)
+
+
+def scored(
+    score: Callable[[S, Streams], NDArray[np.float64]],
+    sides: Iterable[S],
+    purpose: str,
+    trials: int,
+    seed: int,
+    truth: Estimate | None,
+) -> GameScores:
+    """Return the scores of what stands for D and for D', each with streams of its own."""
+    absent, present = (
+        score(side, Streams.first(seed, f"{purpose}/{dataset}", trials))
+        for side, dataset in zip(sides, ("absent", "present"), strict=True)
+    )
+    return GameScores(absent, present, truth)
+
+
+def graded(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round log-ratios to a grid; infinite ones, of draws that only one law allows, are clipped."""
+    return np.clip(np.rint(ratio / _GRID) * _GRID, -CERTAIN, CERTAIN)

@@ -1,4 +1,4 @@
-"""Liu, Wang & Smola 2015: what the entries need of code; those of Berlioz et al. 2015 share it.
+"""Liu, Wang & Smola 2015, and Berlioz et al. 2015: what the entries need of code.
 
 The games are beyond noised steps and draws from one posterior law. All data sets are on the scale
 1..5. A check takes a seed and describes an instance on which its statement fails, or returns None.
@@ -7,20 +7,23 @@ The games are beyond noised steps and draws from one posterior law. All data set
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.auditor.games.certify import GameScores
 from dpaudit.audits.trained.pairs import DataPair
-from dpaudit.claims.trained_games import DataGame, PosteriorGame, run_posteriors, scored
+from dpaudit.bounds.accounting import gaussian_mechanism_epsilon, noise_multiplier
+from dpaudit.claims.games import DataGame, PosteriorGame, scored
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import RatedItems, Ratings, from_profiles
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
 from dpaudit.defenses.factorization.sampled import SampledFactors
+from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.training_checks import step_sizes
 
 _INSTANCES = 30
@@ -78,24 +81,19 @@ def recomputed_mean(users: int) -> DataPair:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnBoundGame(DataGame):
+class OwnBoundGame(PosteriorGame):
     """Observer `public` of exact draws, with B = `max_u m_u (Δr + κ)²` of each data set."""
 
-    def mechanism(self) -> str:
-        """Description of the defense with its parameters."""
-        return f"{super().mechanism()}; B from the data; exact draws of its law"
+    instead: ClassVar[str] = "; B from the data; exact draws of its law"
+    purpose: ClassVar[str] = "own bound"
 
-    def law(self, ratings: Ratings) -> ExactFactors:
-        """Return the law on one of the two data sets, with that data set's B."""
-        most = int(np.diff(ratings.by_user.start).max())
-        bound = most * (ratings.scale.width + self.defense.margin) ** 2
-        defense = replace(self.defense, loss_bound=bound)
-        return defense.law(defense.prepare(ratings, self.data.public))
-
-    def run(self, trials: int, seed: int) -> GameScores:
-        """Draw from both laws, and score by the log-density ratio, on a grid."""
-        before, after = (self.law(ratings) for ratings in (self.data.before, self.data.after))
-        return run_posteriors(before, after, "own bound", trials, seed, self.truth)
+    def laws(self) -> Iterator[ExactFactors]:
+        """Return the law on each of the two data sets, with that data set's B."""
+        for ratings in (self.data.before, self.data.after):
+            most = int(np.diff(ratings.by_user.start).max())
+            bound = most * (ratings.scale.width + self.defense.margin) ** 2
+            defense = replace(self.defense, loss_bound=bound)
+            yield defense.law(defense.prepare(ratings, self.data.public))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +103,7 @@ class RetriesGame(DataGame):
     The draws are exact, from the posterior without a range; each trial makes all of its draws.
     """
 
-    def mechanism(self) -> str:
-        """Description of the defense with its parameters."""
-        return f"{super().mechanism()}; a run fails that finds no draw in range"
+    instead: ClassVar[str] = "; a run fails that finds no draw in range"
 
     def run(self, trials: int, seed: int) -> GameScores:
         """Score 1 for a failed run, else 0."""
@@ -235,12 +231,19 @@ def sign_law(tau: int, epsilon: float, deviation: float) -> NDArray[np.float64]:
     return normalised
 
 
-PARTS = (
-    OwnBoundGame,
-    PosteriorGame,
-    RetriesGame,
-    factors,
-    pair,
-    personal_replaced,
-    unflushed,
-)
+def one_round() -> SgdFactors:
+    """Return the corrected form with one epoch of clipped sums and normal noise, for user-replace.
+
+    All factors start at 0, so a rating's gradient is along its item's bias and has the full norm.
+    """
+    return SgdFactors(
+        epsilon=1.0, variant="corrected", epochs=1, dimensions=1, spread=0.0, clip_norm=1.0,
+        adjacency="user-replace",
+    )  # fmt: skip
+
+
+def normal_noise() -> Estimate:
+    """Return the ε of opposite gradients of the full norm, which attains the guarantee."""
+    defense = one_round()
+    about: dict[str, Any] = {"delta": defense.delta, "compositions": 1, "neighbors": "replace"}
+    return gaussian_mechanism_epsilon(noise_multiplier(defense.epsilon, **about), **about)

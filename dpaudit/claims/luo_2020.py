@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.gdp import gaussian_epsilon
-from dpaudit.claims.trained_games import StepsGame
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import RatedItems, from_profiles
@@ -369,21 +368,3 @@ def one_round(seed: int) -> str | None:
                 f"probability {0.5 + apart / 2:.3f}"
             )
     return findings[-1] if findings else None
-
-
-PARTS = (
-    StepsGame,
-    against,
-    agreeing,
-    any_constant,
-    corrected,
-    every_bound_is_exceeded,
-    many_others,
-    one_round,
-    opposite_gradients,
-    published,
-    response_of_user,
-    turned,
-    undecided,
-    zero_mean,
-)

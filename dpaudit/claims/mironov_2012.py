@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.distinguishing.float_bits import FloatBits, NumpyLaplaceBits
+from dpaudit.attacks.distinguishing.float_bits import FloatBits
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
 from dpaudit.auditor.games.certify import GameScores
-from dpaudit.bounds.accounting import laplace_epsilon
-from dpaudit.claims.games import TRIALS, text_digest
-from dpaudit.claims.trained_games import scored
+from dpaudit.claims.games import TRIALS, scored, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions
 from dpaudit.core.streams import Streams, generator
@@ -118,16 +116,3 @@ def known(attack: FloatBits | LikelihoodRatio, rounded_to_grid: bool = False) ->
         return attack.score(Predictions(np.zeros(values.shape, np.int32), values), pair)
 
     return score
-
-
-PARTS = (
-    FloatBits,
-    FloatGame,
-    LikelihoodRatio,
-    NumpyLaplaceBits,
-    by_first_edition,
-    by_numpy,
-    known,
-    laplace_epsilon,
-    on_a_grid,
-)

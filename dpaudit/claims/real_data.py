@@ -13,12 +13,10 @@ import numpy as np
 
 from dpaudit.audits.on_demand.search import search_pair
 from dpaudit.audits.trained.pairs import DataPair, size_class, target_pair
-from dpaudit.claims.entry import Check, Experiment, PublishedClaim
-from dpaudit.claims.games import PredictionGame
-from dpaudit.claims.trained_games import StepsGame
-from dpaudit.claims.wang_tang_2017.algebra import short_weights
-from dpaudit.claims.wang_tang_2017.descent import OneStepGame
-from dpaudit.claims.wang_tang_2017.posterior_rows import RowsGame
+from dpaudit.claims.games import PredictionGame, StepsGame
+from dpaudit.claims.record import Check, Experiment, PublishedClaim
+from dpaudit.claims.wang_tang_2017.data import short_weights
+from dpaudit.claims.wang_tang_2017.games import OneStepGame, RowsGame
 from dpaudit.core.errors import DataError
 from dpaudit.data.folds import active, capped
 from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply
@@ -86,10 +84,12 @@ def _games(
 ) -> Iterator[tuple[str, Experiment]]:
     """Yield the games of the wanted entries; other entries' pairs are not searched for."""
     if "pa11-thm3.1-threshold" in wanted:
-        by_scale, paper = SlopeOne(epsilon=1.0), SlopeOne(epsilon=1.0, delta_r=_run_width(ratings))
+        # The Δr of the paper's run is 5 for a scale of width 4.
+        run = SlopeOne(epsilon=1.0, delta_r=5 / 4 * ratings.scale.width)
+        by_scale = SlopeOne(epsilon=1.0)
         pair = _most_moved(by_scale, ratings, seed)
         yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as the scale's", by_scale, pair)
-        yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as in the paper's run", paper, pair)
+        yield "pa11-thm3.1-threshold", _game(f"{name}, Δr as in the paper's run", run, pair)
     if "pa11-s3.4-joint" in wanted:
         replaced = SlopeOne(epsilon=0.5, adjacency="rating-replace")
         label = f"{name}, {_SHOWN} predictions"
@@ -98,11 +98,6 @@ def _games(
         cosine = Cosine(epsilon=1.0)
         yield "pa11-thm3.2", _game(name, cosine, _most_moved(cosine, purchases, seed))
     yield from trained_games(ratings, name, wanted, seed)
-
-
-def _run_width(ratings: Ratings) -> float:
-    """Return the Δr of the paper's run, scaled: 5 for a scale of width 4."""
-    return 5 / 4 * ratings.scale.width
 
 
 def _game(label: str, defense: ItemItem, pair: PredictionPair) -> PredictionGame:

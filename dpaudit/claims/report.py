@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dpaudit.claims.entry import PublishedClaim
-from dpaudit.claims.record import Entry, GameRecord, Verification, verdict_text
+from dpaudit.claims.record import Entry, GameRecord, PublishedClaim, Verification, verdict_text
 from dpaudit.core import rounding
 from dpaudit.record.result import Outcome
 from dpaudit.reports import chart_parts as parts

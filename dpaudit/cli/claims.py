@@ -16,8 +16,7 @@ from dpaudit.core.files import check_writable, own_folder, write_set
 from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
-    from dpaudit.claims.entry import PublishedClaim
-    from dpaudit.claims.record import Stop
+    from dpaudit.claims.record import PublishedClaim, Stop
     from dpaudit.execution.workers import Workers
 
 

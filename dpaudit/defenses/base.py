@@ -315,12 +315,8 @@ class Trained(Protocol):
         ...
 
 
-class TrainedSubsets(Protocol):
+class TrainedSubsets(Trained, Protocol):
     """The trained models of W trials, each trained on a subset of the same ratings."""
-
-    def predict(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Predict the ratings of (user, item) pairs `(W, n)`."""
-        ...
 
     def recommend(self, users: NDArray[np.int32], k: int) -> NDArray[np.int32]:
         """Return each user's `k` best items outside a trial's subset `(W, n, k)`; -1 pads."""

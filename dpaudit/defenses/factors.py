@@ -1,9 +1,13 @@
-"""Matrix factorisation with biases, and of ranks: the training data and the models."""
+"""Matrix factorisation with biases, and of ranks: the training data and the models.
+
+Large models are trained one trial at a time (`SingleModel`), others sixteen together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +17,10 @@ from dpaudit.core.releases import ItemFactors
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.training_checks import UserRows, check_predictions, columns_of
+from dpaudit.kernels import noise
 from dpaudit.kernels.factorization import sixteen_models as kernels
+from dpaudit.kernels.factorization.single_model import Model
+from dpaudit.kernels.factorization.sixteen_models import Visits
 from dpaudit.kernels.factorization.subsets import Subsets
 from dpaudit.kernels.lane_noise import Source, trial_words
 from dpaudit.kernels.lanes import LANES, aligned
@@ -21,6 +28,7 @@ from dpaudit.kernels.top_k.ranking import best
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]
+M = TypeVar("M", "FactorModels", "RankingModels")
 
 # Steps of the noise source: USERS and ITEMS draw the initial factors, training starts at FIRST.
 USERS, ITEMS, FIRST = 0, 1, 2
@@ -227,26 +235,14 @@ class RankingModels:
         return ItemFactors(np.pad(factors, ((0, 0), (0, 0), (0, 1))), 0.0)
 
 
-def joined_rankings(models: Sequence[RankingModels]) -> RankingModels:
-    """Join the models of several trials into one, in their order."""
-    return RankingModels(
-        users=[users for model in models for users in model.users],
-        items=[items for model in models for items in model.items],
-        dimensions=models[0].dimensions,
+def joined(models: Sequence[M]) -> M:
+    """Join models, each of one trial, into one, in their order."""
+    users, items = (
+        [factors for model in models for factors in getattr(model, side)]
+        for side in ("users", "items")
     )
-
-
-def joined_models(models: Sequence[FactorModels]) -> FactorModels:
-    """Concatenate models, each of one trial, in their order."""
-    shares = [share for model in models for share in model.shares or ()]
-    return FactorModels(
-        users=[users for model in models for users in model.users],
-        items=[items for model in models for items in model.items],
-        trials=len(models),
-        mean=models[0].mean,
-        scale=models[0].scale,
-        shares=shares or None,
-    )
+    count: Any = {"trials": len(models)} if isinstance(models[0], FactorModels) else {}
+    return replace(models[0], users=users, items=items, **count)
 
 
 def check_factors(users: int, items: int, dimensions: int, bytes_each: int, trained: str) -> None:
@@ -274,3 +270,108 @@ def check_factors(users: int, items: int, dimensions: int, bytes_each: int, trai
 def width(dimensions: int) -> int:
     """Return the row length for d factors: the least power of two that is at least max(d, 16)."""
     return max(LANES, 1 << (dimensions - 1).bit_length())
+
+
+# The largest number of dimensions at which sixteen models are trained together. Factors of larger
+# models no longer fit the caches, and one model's coordinates fill the lanes.
+TOGETHER = 127
+
+# Size of a group of items that are visited together, in numbers: half of a second-level cache.
+_NEAR = 2**17
+
+
+@dataclass(frozen=True, eq=False)
+class SingleModel:
+    """One model in training.
+
+    Attributes:
+        users: the users' factors `(N, d)`.
+        items: the items' factors `(M, d)`.
+        user_bias: the users' biases `(N,)`.
+        item_bias: the items' biases `(M,)`.
+    """
+
+    users: Floats
+    items: Floats
+    user_bias: Floats
+    item_bias: Floats
+
+    @classmethod
+    def drawn(
+        cls, rows: FactorRows, size: int, spread: float, streams: Streams, first: int = 0
+    ) -> SingleModel:
+        """Draw the initial model of the only trial of `streams`; see `FactorBlock.drawn`."""
+
+        def side(count: int, step: int) -> Floats:
+            factors = aligned(count, size)
+            noise.normal(factors.reshape(1, -1), streams.trials, first + step, streams.key)
+            factors *= np.float32(spread)
+            return factors
+
+        return cls(
+            users=side(rows.n_users, USERS),
+            items=side(rows.n_items, ITEMS),
+            user_bias=np.zeros(rows.n_users, np.float32),
+            item_bias=np.zeros(rows.n_items, np.float32),
+        )
+
+    def parts(self, mean: float) -> Model:
+        """Return the model as kernels take it; `mean` is `b_0`."""
+        users, items = self.users.reshape(-1), self.items.reshape(-1)
+        size = self.users.shape[1]
+        return Model(users, items, self.user_bias, self.item_bias, size, np.float32(mean))
+
+    def joined(self) -> tuple[Floats, Floats]:
+        """Return the users' factors, then their bias, `(N, d + 1, 1)`, and the items' likewise."""
+        users = np.column_stack([self.users, self.user_bias])
+        items = np.column_stack([self.items, self.item_bias])
+        return users[:, :, None], items[:, :, None]
+
+
+def visits(rows: FactorRows, size: int) -> Visits:
+    """Return the users, items and values of the rows in the order in which a model visits them.
+
+    Items are sorted by their number of ratings and divided into groups that fit a cache. Rows are
+    visited group by group, and within a group user by user. A few items have most ratings, so most
+    rows find both sides in a cache (Liu, Wang, Smola 2015, section 4).
+
+    Args:
+        rows: the ratings, by user, then item.
+        size: d.
+    """
+    counts = np.bincount(rows.items, minlength=rows.n_items)
+    ranks = np.empty(rows.n_items, np.int64)
+    ranks[np.argsort(-counts, kind="stable")] = np.arange(rows.n_items)
+    group = ranks[rows.items] // max(1, _NEAR // size)
+    order = np.argsort(group, kind="stable")
+    return Visits(rows.users[order], rows.items[order], rows.values[order])
+
+
+def check_size(size: int) -> None:
+    """Check that a large number of dimensions fills the lanes.
+
+    Raises:
+        ValueError: `size` is above `TOGETHER` and not a multiple of 16.
+    """
+    if size > TOGETHER and size % LANES:
+        raise ValueError(
+            f"dimensions = {size} is no multiple of 16, which is required above {TOGETHER}: use "
+            f"{-(-size // LANES) * LANES}"
+        )
+
+
+def check_models(rows: FactorRows, size: int, trials: int) -> None:
+    """Check that models that are trained one at a time, and then kept together, fit the memory.
+
+    Args:
+        rows: the ratings.
+        size: d.
+        trials: the number of models.
+
+    Raises:
+        ConfigError: they do not fit.
+    """
+    # Two more while one is trained: without its biases beside them, and its noise.
+    check_factors(
+        rows.n_users, rows.n_items, size, 4 * (trials + 2), f"one at a time in {trials} trials"
+    )

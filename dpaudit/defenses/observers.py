@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import (
@@ -119,6 +119,20 @@ class ObservedRound(NamedTuple):
     present: Numbers
     scale: Numbers
     grid: Numbers
+
+    @classmethod
+    def of_trial(
+        cls, seen: Sequence[NDArray[np.floating]], scale: ArrayLike, grid: ArrayLike
+    ) -> ObservedRound:
+        """Return the numbers of one trial; scale and grid broadcast to their shape.
+
+        Args:
+            seen: the numbers with noise, and without noise on D and on D', of one shape.
+            scale: the scale of the noise.
+            grid: the step of the rounding grid.
+        """
+        laws = (np.broadcast_to(of, seen[0].shape) for of in (scale, grid))
+        return cls(*(part.reshape(1, -1).astype(np.float64) for part in (*seen, *laws)))
 
 
 class Learner(Protocol):

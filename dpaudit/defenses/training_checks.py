@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,9 @@ class UserRows:
     n_items: int
     scale: Scale
 
+    # The fields with one entry for each row.
+    columns: ClassVar[tuple[str, ...]] = ("users", "items", "values")
+
     def __len__(self) -> int:
         return len(self.users)
 
@@ -53,6 +56,13 @@ class UserRows:
     def n_users(self) -> int:
         """`N`."""
         return len(self.start) - 1
+
+    def only(self, rows: NDArray[np.bool_]) -> Self:
+        """Return only the rows in the mask `(R,)`; users and items keep their indices."""
+        kept = np.bincount(self.users[rows], minlength=self.n_users)
+        start = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+        columns: Any = {name: getattr(self, name)[rows] for name in self.columns}
+        return replace(self, start=start, **columns)
 
 
 def columns_of(ratings: Ratings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from scipy import stats
 from dpaudit.auditor.distinguishing import contradictions, leaks
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
-from dpaudit.bounds.frequentist.roc_limits import best_advantage
+from dpaudit.bounds.frequentist.roc import best_advantage
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Measurement

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import binom
 
 from dpaudit.auditor.games import game as game_module
+from dpaudit.claims import park_acharya_2011 as data
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame, described
-from dpaudit.claims.park_acharya_2011 import data
-from dpaudit.claims.park_acharya_2011.data import first_of_two
+from dpaudit.claims.park_acharya_2011 import first_of_two
 from dpaudit.data.ratings import STARS
 from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK

@@ -16,9 +16,9 @@ from scipy import integrate, stats
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.multiplicity import split
 from dpaudit.claims.catalogue import chosen
-from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
+from dpaudit.claims.games import PosteriorGame, StepsGame
 from dpaudit.claims.liu_wang_smola_2015 import OwnBoundGame, pair, sign_law
-from dpaudit.claims.trained_games import PosteriorGame, StepsGame
+from dpaudit.claims.record import Check, ClaimGame, PublishedClaim
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import STARS, from_profiles
 from dpaudit.defenses.factorization.exact_posterior import ExactFactors
@@ -267,7 +267,8 @@ def test_a_row_more_makes_large_factors_rarer_without_limit() -> None:
 def test_another_b_makes_another_width() -> None:
     game = game_at("lws15-thm2-bound", "published", 0)
     assert isinstance(game, OwnBoundGame)
-    laws = game.law(game.data.before), game.law(game.data.after)
+    first, second = game.laws()
+    laws = first, second
     assert [law.deviation**2 for law in laws] == pytest.approx([0.25, 0.5])
     draws = np.zeros((3, 2, 2))
     draws[:, :, 0] = np.array([[1e2], [2e2], [4e2]])

@@ -19,7 +19,7 @@ from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon
 from dpaudit.bounds.multiplicity import split
 from dpaudit.claims import luo_2020
 from dpaudit.claims.catalogue import chosen
-from dpaudit.claims.entry import Check, PublishedClaim
+from dpaudit.claims.games import StepsGame
 from dpaudit.claims.luo_2020 import (
     against,
     agreeing,
@@ -31,7 +31,7 @@ from dpaudit.claims.luo_2020 import (
     undecided,
     zero_mean,
 )
-from dpaudit.claims.trained_games import StepsGame
+from dpaudit.claims.record import Check, PublishedClaim
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.kernels.federated import submissions as federated

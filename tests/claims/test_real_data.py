@@ -13,12 +13,11 @@ import pytest
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.claims import real_data
 from dpaudit.claims.catalogue import catalogue, chosen
-from dpaudit.claims.entry import Check
-from dpaudit.claims.games import PredictionGame
+from dpaudit.claims.games import PredictionGame, StepsGame
 from dpaudit.claims.real_data import on_real_data
-from dpaudit.claims.trained_games import StepsGame
+from dpaudit.claims.record import Check
 from dpaudit.claims.wang_tang_2017.data import one_rating
-from dpaudit.claims.wang_tang_2017.descent import one_step_epsilon
+from dpaudit.claims.wang_tang_2017.games import one_step_epsilon
 from dpaudit.core.errors import DataError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingReplaced, apply
@@ -28,8 +27,7 @@ from dpaudit.data.source import DataSource, SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.neighborhood.denominators import shortfalls
-from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, shortfalls
 
 # The entries on recommenders without training; the others have separate tests.
 IDS = {

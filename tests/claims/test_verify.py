@@ -19,8 +19,7 @@ from scipy.stats import binom
 from dpaudit.auditor.games import certify
 from dpaudit.bounds.planning import found_from
 from dpaudit.claims import verify as module
-from dpaudit.claims.entry import Check, PublishedClaim, Verdict
-from dpaudit.claims.record import Verification
+from dpaudit.claims.record import Check, PublishedClaim, Verdict, Verification
 from dpaudit.claims.verify import verify
 from dpaudit.core.errors import ConfigError
 from dpaudit.execution.store import NAME, read

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpaudit.bounds import planning
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.bounds.planning import detectable_epsilon
 from dpaudit.cli import main
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.toml"

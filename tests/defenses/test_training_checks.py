@@ -11,8 +11,7 @@ from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.defenses.social.privsr import PrivSR
-from dpaudit.defenses.social.ranking import PrivSRRanking
-from dpaudit.defenses.social.ranking_training import NONE, RankingTraining
+from dpaudit.defenses.social.ranking import NONE, PrivSRRanking, RankingTraining
 from dpaudit.defenses.social.training import SocialTraining
 from dpaudit.defenses.training_checks import end_step
 

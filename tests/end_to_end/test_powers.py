@@ -10,8 +10,7 @@ from dpaudit.auditor.games.certify import control_seed
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.claims import report as reports
 from dpaudit.claims.catalogue import catalogue, chosen
-from dpaudit.claims.entry import Check, ClaimGame, PublishedClaim
-from dpaudit.claims.record import Verification
+from dpaudit.claims.record import Check, ClaimGame, PublishedClaim, Verification
 from dpaudit.claims.verify import verify
 
 # These tests run the catalogue's games with all their mutants.

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dpaudit.bounds.gdp import gaussian_delta
 from dpaudit.core.streams import generator
-from dpaudit.defenses.federated.clients import Server
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
+from dpaudit.defenses.federated.training import Server
 
 Floats = NDArray[np.float64]
 Statement = Callable[[int], str | None]

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.claims.meng_2018 import data
+from dpaudit.claims import meng_2018 as data
 from dpaudit.core.streams import Streams, generator
-from dpaudit.defenses.social.noise import Noise
 from dpaudit.defenses.social.privsr import PrivSR
-from dpaudit.defenses.social.rows import SocialRows
+from dpaudit.defenses.social.rows import Noise, SocialRows
 from dpaudit.kernels import exact_noise
 
 Floats = NDArray[np.float64]

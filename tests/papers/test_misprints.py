@@ -11,7 +11,7 @@ import math
 import pytest
 from inclusion import INCLUSION  # type: ignore[import-not-found]
 
-from dpaudit.defenses.top_k.chain import meant_swaps, printed_swaps
+from dpaudit.defenses.top_k.laws import meant_swaps, printed_swaps
 from dpaudit.defenses.training_checks import step_sizes
 
 # Section 4.4 of Park & Acharya 2011: M, k, N1 and N2.

@@ -11,13 +11,20 @@ import pytest
 
 from dpaudit.attacks.inference import LinearIdeal
 from dpaudit.audits.on_demand.measures import run_risk
-from dpaudit.claims.park_acharya_2011 import algebra
+from dpaudit.claims import park_acharya_2011 as algebra
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.top_k.chain import SwapSets, meant_swaps, swap_sets
-from dpaudit.defenses.top_k.laws import JointLaw, Scores, extreme_lists, largest_ratio
+from dpaudit.defenses.top_k.laws import (
+    JointLaw,
+    Scores,
+    SwapSets,
+    extreme_lists,
+    largest_ratio,
+    meant_swaps,
+    swap_sets,
+)
 
 Statement = Callable[[int], str | None]
 Patch = Callable[[pytest.MonkeyPatch], None]

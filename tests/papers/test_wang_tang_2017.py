@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from inclusion import INCLUSION  # type: ignore[import-not-found]
 
-from dpaudit.claims.wang_tang_2017.algebra import meanings
+from dpaudit.claims.wang_tang_2017.data import meanings
 
 
 def test_the_prior_s_term_with_the_indicator_keeps_its_mean() -> None:

@@ -11,7 +11,7 @@ def left_out(ratings: int) -> float:
     return (1 - ratings / RATINGS) ** SIZE
 
 
-# By the names of the meanings in `dpaudit.claims.wang_tang_2017.algebra`.
+# By the names of the meanings in `dpaudit.claims.wang_tang_2017.data`.
 INCLUSION = {
     "both items are drawn": 1 - 2 * left_out(OF_AN_ITEM) + left_out(2 * OF_AN_ITEM),
     "i is drawn from a user of both": 1 - left_out(1),

@@ -20,7 +20,7 @@ from plain_mechanisms import laplace, responses  # type: ignore[import-not-found
 from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.audits.mechanism.audit import audit_pairs
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.bounds.planning import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.testing import assert_satisfies_dp, sufficient
 

@@ -41,7 +41,7 @@ from dpaudit.audits.attributes.subject import (
     guessed,
 )
 from dpaudit.audits.models.subject import MemberModel, MemberPoint
-from dpaudit.bounds.frequentist.clusters import student_mean
+from dpaudit.bounds.frequentist.intervals import student_mean
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.bounds.frequentist.roc import auc_in_folds
 from dpaudit.core.errors import ConfigError

@@ -28,7 +28,7 @@ from dpaudit.audits.federated.transcripts import (
     run_transcript,
 )
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
-from dpaudit.bounds.frequentist.clusters import student_mean
+from dpaudit.bounds.frequentist.intervals import student_mean
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionTest, TranscriptReader
-from dpaudit.bounds.frequentist.clusters import clustered_mean, clustered_share, student_mean
+from dpaudit.bounds.frequentist.intervals import clustered_mean, clustered_share, student_mean
 from dpaudit.bounds.frequentist.means import betting_mean, nonnegative_mean
 from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
 from dpaudit.bounds.multiplicity import discoveries
@@ -24,7 +24,7 @@ from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
-from dpaudit.defenses.federated.observation import Distances, TrainingTranscript
+from dpaudit.defenses.federated.fake_gradients import Distances, TrainingTranscript
 from dpaudit.kernels.federated.transcripts import add_normal, add_two_valued
 from dpaudit.record.result import WHOLE
 

@@ -23,7 +23,7 @@ from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon
 from dpaudit.bounds.outcomes import settled
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.bounds.planning import detectable_epsilon
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.execution.executor import Executor
@@ -255,7 +255,7 @@ class BlackBoxAudit:
         unread: what the learned score does not read in the outputs, in words.
         stopped: where it ended early; the bound then holds at any time. Else None.
         finds: the least true ε above the claim that all trials find with 95 % power, as forecast
-            for Laplace noise, see `bounds.power.detectable_epsilon`; infinite if they find
+            for Laplace noise, see `bounds.planning.detectable_epsilon`; infinite if they find
             none, None without a claim.
         held: the names of values from when the mechanism was made that count as settings, where
             more than the claim is certified: were one of them noise, it would hold for this noise.

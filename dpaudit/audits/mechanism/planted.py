@@ -62,8 +62,7 @@ from dpaudit.auditor.games.certify import Bar
 from dpaudit.audits.mechanism import plants
 from dpaudit.audits.mechanism.calls import OutputTrials, Score, taken
 from dpaudit.audits.mechanism.game import OutputBound, OutputCertificate
-from dpaudit.bounds.planning import found_from
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.bounds.planning import detectable_epsilon, found_from
 from dpaudit.core.errors import InputError
 from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator

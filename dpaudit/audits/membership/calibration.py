@@ -45,7 +45,7 @@ from dpaudit.attacks.membership.features import direction
 from dpaudit.auditor.games.certify import CoinScores, Level, bound
 from dpaudit.audits.membership.config import chooses_by_targets, choosing_targets
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
-from dpaudit.bounds.frequentist.roc_limits import above_each, calls
+from dpaudit.bounds.frequentist.roc import above_each, calls
 from dpaudit.bounds.gdp import gaussian_mu
 from dpaudit.bounds.planning import Game, trials_needed
 from dpaudit.core.errors import InputError, RunError
@@ -482,7 +482,7 @@ class Curve:
     def above(self, rate: float) -> Numbers:
         """Return how likely the attacker at a false-positive rate calls a target present `(T, m)`.
 
-        By the absent targets of its training (`roc_limits.calls`): another absent target is called
+        By the absent targets of its training (`roc.calls`): another absent target is called
         present with this probability, and no attack hides its finds in a tie.
         """
         rows = [

@@ -242,7 +242,7 @@ def own_intervals(config: MembershipConfig) -> int:
 def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -> int | None:
     """Return the least number of targets with which a model without a leak may keep a limit.
 
-    Half of them are present. The upper limits of `bounds.frequentist.roc_limits` are taken at what
+    Half of them are present. The upper limits of `bounds.frequentist.roc` are taken at what
     is expected without a leak: scores of one law, and for the advantage the mean largest difference
     of two samples, 0.87 √(1/n + 1/N) (Kolmogorov 1933).
 

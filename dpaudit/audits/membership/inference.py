@@ -7,7 +7,7 @@ them, and the coins of all are the game that certifies ε.
 the present targets are a uniform subset of all that could have been targets and are in the data,
 whatever the dependence between them. The absent targets are draws of what is not in the data. An
 attack that does not depend on which ones are targets has a ROC curve between the two, whose limits
-are those of `bounds.frequentist.roc_limits`.
+are those of `bounds.frequentist.roc`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import TrainingsLook
 from dpaudit.audits.membership.design import Design, groups_of
 from dpaudit.audits.models.subject import MemberPoint
-from dpaudit.bounds.frequentist.roc_limits import (
+from dpaudit.bounds.frequentist.roc import (
     advantage_limits,
     area_limits,
     calls,

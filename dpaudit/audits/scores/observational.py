@@ -43,9 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.audits.membership.calibration import noise_laws, planted, planted_control
-from dpaudit.bounds.frequentist.pairs import paired_epsilon
-from dpaudit.bounds.frequentist.roc import clustered_auc, rate_of
-from dpaudit.bounds.frequentist.roc_limits import least_absent
+from dpaudit.bounds.frequentist.one_run import paired_epsilon
+from dpaudit.bounds.frequentist.roc import clustered_auc, least_absent, rate_of
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate, Kind
 from dpaudit.core.messages import show

@@ -27,9 +27,8 @@ from dpaudit.audits.scores.observational import (
     Observed,
 )
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.pairs import check_gamma
-from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_of
-from dpaudit.bounds.frequentist.roc_limits import least_absent
+from dpaudit.bounds.frequentist.one_run import check_gamma
+from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, least_absent, rate_of
 from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate

@@ -24,7 +24,7 @@ from dpaudit.auditor.records import attack_record, data_record, model_record, po
 from dpaudit.auditor.top_lists import most_popular, ndcg, precision_and_recall
 from dpaudit.audits.trained.config import Train, TrainedConfig, check_reading
 from dpaudit.audits.trained.pairs import PairSearch, check_games
-from dpaudit.bounds.frequentist.clusters import student_mean
+from dpaudit.bounds.frequentist.intervals import student_mean
 from dpaudit.config.gate import check_rated
 from dpaudit.config.model import Model
 from dpaudit.config.tables import Attack, Game

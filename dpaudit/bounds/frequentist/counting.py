@@ -111,31 +111,20 @@ def rate_limits(counts: Counts, *, alpha: float, split: float = 0.5) -> tuple[fl
     check_alpha(alpha)
     if not 0 < split < 1:
         raise InputError(f"split = {split} is not in (0, 1): use 0.5 for equal shares of alpha")
-    return (
-        _lower_limit(counts.tp, counts.present, alpha * (1 - split)),
-        _upper_limit(counts.fp, counts.absent, alpha * split),
-    )
-
-
-def _lower_limit(hits: float, n: int, level: float) -> float:
-    """Return the rate at which `hits` or more of n have probability `level`."""
-    return float(_lower_limits(hits, n, np.array(level)))
-
-
-def _upper_limit(hits: float, n: int, level: float) -> float:
-    """Return the rate at which `hits` or fewer of n have probability `level`."""
-    return float(_upper_limits(hits, n, np.array(level)))
+    lower = _lower_limits(counts.tp, counts.present, np.array(alpha * (1 - split)))
+    upper = _upper_limits(counts.fp, counts.absent, np.array(alpha * split))
+    return float(lower), float(upper)
 
 
 def _lower_limits(hits: float, n: int, levels: Floats) -> Floats:
-    """Return `_lower_limit` at many levels in one call."""
+    """Return the rate at which `hits` or more of n have the probability of each level."""
     from scipy.special import betaincinv
 
     return np.asarray(betaincinv(hits, n - hits + 1, levels) if hits > 0 else 0.0 * levels)
 
 
 def _upper_limits(hits: float, n: int, levels: Floats) -> Floats:
-    """Return `_upper_limit` at many levels in one call."""
+    """Return the rate at which `hits` or fewer of n have the probability of each level."""
     from scipy.special import betainccinv
 
     return np.asarray(betainccinv(hits + 1, n - hits, levels) if hits < n else 1.0 + 0.0 * levels)

@@ -169,15 +169,7 @@ def label_epsilon(
     if coin_flipped:
         outcomes.check_coins(len(absent), len(present), "use coin_flipped=False")
     level = alpha if coin_flipped else alpha * (1 - _FLIPS)
-    estimate = outcomes.lower_bound(
-        test.epsilon(delta, level),
-        value=_logit(test.hits / max(test.size, 1)),
-        alpha=alpha,
-        confidence=confidence,
-        n=test.trials + test.pilot,
-        method="label test",
-    )
-    return estimate, test
+    return _bounded(test, delta, level, alpha, confidence), test
 
 
 def most_certified(trials: int, *, delta: float, alpha: float) -> float:
@@ -222,15 +214,21 @@ def guessed_epsilon(
         trials=len(guesses),
         rates=rates if high.any() else rates[::-1],
     )
-    estimate = outcomes.lower_bound(
-        test.epsilon(delta, alpha),
-        value=_logit(hits / max(test.size, 1)),
+    return _bounded(test, delta, alpha, alpha, confidence), test
+
+
+def _bounded(
+    test: LabelTest, delta: float, level: float, alpha: float, confidence: float | None
+) -> Estimate:
+    """Return the bound of a test at `level`, which is stated at `alpha`."""
+    return outcomes.lower_bound(
+        test.epsilon(delta, level),
+        value=_logit(test.hits / max(test.size, 1)),
         alpha=alpha,
         confidence=confidence,
-        n=test.trials,
+        n=test.trials + test.pilot,
         method="label test",
     )
-    return estimate, test
 
 
 def label_test(

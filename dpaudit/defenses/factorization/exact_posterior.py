@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -222,7 +222,8 @@ class ExactFactors:
             ends = np.stack([(bound - offset) / slope for bound in (low, high)], 2)
         breaks = np.sort(ends.reshape(len(slope), -1), 1)
         total = np.full(len(slope), -np.inf)
-        for left, right in self._pieces(breaks):
+        edge = np.full((len(slope), 1), np.inf)
+        for left, right in pairwise(np.concatenate((-edge, breaks, edge), 1).T):
             middle = _between(left, right)
             shown = offset + slope * middle[:, None]
             inside = (shown > low) & (shown < high)
@@ -231,13 +232,6 @@ class ExactFactors:
             sums = (x**2).sum(1), (x * rest).sum(1), (rest**2).sum(1)
             total = np.logaddexp(total, self._log_piece(k, *sums, left, right))
         return total
-
-    @staticmethod
-    def _pieces(breaks: Exact) -> Iterator[tuple[Exact, Exact]]:
-        edge = np.full((len(breaks), 1), np.inf)
-        whole = np.concatenate((-edge, breaks, edge), 1)
-        for place in range(whole.shape[1] - 1):
-            yield whole[:, place], whole[:, place + 1]
 
     def _log_piece(
         self, k: float, squares: Exact, products: Exact, rest: Exact, left: Exact, right: Exact

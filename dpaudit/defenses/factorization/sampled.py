@@ -27,8 +27,14 @@ from dpaudit.defenses.factorization.sampled_training import (
     accepted,
     draw_single,
 )
-from dpaudit.defenses.factorization.single_model import TOGETHER, check_models, check_size
-from dpaudit.defenses.factors import FactorModels, FactorRows, Floats
+from dpaudit.defenses.factors import (
+    TOGETHER,
+    FactorModels,
+    FactorRows,
+    Floats,
+    check_models,
+    check_size,
+)
 from dpaudit.defenses.observers import release_observers
 from dpaudit.defenses.training_checks import (
     CHAIN,

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from dpaudit.core.claim import Variant
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.factorization.single_model import SingleModel, visits
-from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats
+from dpaudit.defenses.factors import FIRST, FactorBlock, FactorRows, Floats, SingleModel, visits
 from dpaudit.defenses.training_checks import end_step
 from dpaudit.kernels import noise
 from dpaudit.kernels.factorization import single_model as factor_model

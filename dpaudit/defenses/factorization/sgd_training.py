@@ -16,8 +16,14 @@ from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.factorization.single_model import TOGETHER, check_size
-from dpaudit.defenses.factors import FIRST, STEPS_GROW, FactorBlock, FactorRows
+from dpaudit.defenses.factors import (
+    FIRST,
+    STEPS_GROW,
+    TOGETHER,
+    FactorBlock,
+    FactorRows,
+    check_size,
+)
 from dpaudit.defenses.precision import grid, hair, kept_budget
 from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
 from dpaudit.kernels import exact_noise
@@ -184,25 +190,6 @@ class SgdSettings(Plugin):
             rows.subsets,
         )  # fmt: skip
         end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, block.users, block.items)
-
-
-def run_rounds(
-    defense: SgdSettings, rows: FactorRows, block: FactorBlock, streams: Streams
-) -> None:
-    """Run all rounds of the corrected form.
-
-    Args:
-        defense: the corrected form.
-        rows: the training data.
-        block: the models; changed in place.
-        streams: their trials.
-
-    Raises:
-        NoModelError: the training diverged.
-    """
-    total = np.zeros(block.items.size)
-    for t in range(defense.epochs):
-        run_round(defense, rows, block, streams, t, total)
 
 
 def run_round(

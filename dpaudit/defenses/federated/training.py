@@ -1,8 +1,12 @@
-"""The training of a federated matrix factorisation, one trial at a time."""
+"""The training of a federated matrix factorisation: its clients (users), its server, their rounds.
+
+Trials are trained one at a time.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,14 +16,203 @@ from numpy.typing import NDArray
 from dpaudit.core.memory import check_memory
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.factors import ITEMS, USERS, FactorModels, check_factors, width
-from dpaudit.defenses.federated.candidates import Candidates, Floats, Indices
-from dpaudit.defenses.federated.clients import Clients, Server
-from dpaudit.defenses.federated.settings import FakeGradientsSettings
+from dpaudit.defenses.federated.settings import Candidates, FakeGradientsSettings, Floats, Indices
 from dpaudit.defenses.precision import grid
-from dpaudit.defenses.training_checks import end_step
+from dpaudit.defenses.training_checks import end_step, keep_finite
 from dpaudit.kernels import noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
+
+
+@dataclass(eq=False)
+class AdaDelta:
+    """State of AdaDelta (Zeiler 2012, arXiv:1212.5701), one step size per coordinate.
+
+        G ← ρ G + (1 − ρ) g²,   Δ = −√((D + ε)/(G + ε)) g,   D ← ρ D + (1 − ρ) Δ²,   x ← x + η Δ
+
+    Attributes:
+        memory: ρ, the decay rate of both running means.
+        floor: ε, a small constant in both roots.
+        rate: η, 1 in Zeiler's paper.
+        squares: G, the running mean of squared gradients.
+        steps: D, the running mean of squared steps.
+    """
+
+    memory: np.float32
+    floor: np.float32
+    rate: np.float32
+    squares: Floats
+    steps: Floats
+
+    @classmethod
+    def of(cls, defense: FakeGradientsSettings, factors: Floats) -> AdaDelta:
+        """Return the initial state, G = D = 0, for these factors."""
+        zeros = np.zeros_like(factors)
+        memory, rate = np.float32(defense.memory), np.float32(defense.learning_rate)
+        return cls(memory, np.float32(1e-6), rate, zeros, zeros.copy())
+
+    def step(self, factors: Floats, slope: Floats) -> None:
+        """Update `factors` in place, g being `slope`; overflows stay in the numbers."""
+        rest = np.float32(1) - self.memory
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.squares[:] = self.memory * self.squares + rest * slope**2
+            delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
+            self.steps[:] = self.memory * self.steps + rest * delta**2
+            factors -= self.rate * delta
+
+
+@dataclass(eq=False)
+class Clients:
+    """The users with their candidates and their factors.
+
+    Attributes:
+        defense: the mechanism.
+        candidates: the users' candidates and ratings.
+        factors: `U`, `(N, size)`.
+    """
+
+    defense: FakeGradientsSettings
+    candidates: Candidates
+    factors: Floats
+
+    def __post_init__(self) -> None:
+        self._adapt = AdaDelta.of(self.defense, self.factors)
+        self._slopes = np.zeros_like(self.factors)
+
+    @property
+    def _own(self) -> tuple[Indices, Indices, Floats]:
+        return self.candidates.users, self.candidates.items, self.values
+
+    @cached_property
+    def values(self) -> Floats:
+        """The candidates' ratings less the offset `(P,)`."""
+        return self.candidates.values - np.float32(self.defense.offset)
+
+    @cached_property
+    def _real(self) -> Floats:
+        return self.candidates.real.astype(np.float32)
+
+    @cached_property
+    def rated(self) -> Indices:
+        """The candidates that are rated, as row indices `(R,)`."""
+        return np.flatnonzero(self.candidates.real).astype(np.int32)
+
+    def learn(self, items: Floats) -> None:
+        """Update each user's factors with the gradient on all their ratings."""
+        rated = self.candidates.rated
+        kernels.learn(
+            rated.start,
+            rated.items,
+            rated.values - np.float32(self.defense.offset),
+            self.factors.reshape(-1),
+            items.reshape(-1),
+            items.shape[1],
+            self._slopes.reshape(-1),
+        )
+        self._adapt.step(self.factors, self._slopes + np.float32(self.defense.decay) * self.factors)
+        if self.defense.variant == "corrected":
+            keep_finite(self.factors)
+
+    def weights(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
+        """The factor on `g − F` in each candidate's submission: 0 for a fake, `(P,)`."""
+        if self.defense.variant != "corrected":
+            return self._real
+        return self._real * self.cuts(order, items, fakes)[self.candidates.users]
+
+    def cuts(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
+        """The clipping factor of each user's submissions in a round `(N,)`.
+
+        The corrected form clips a user's submissions of a round, less F, as one vector to the norm
+        `clip_norm`; the other forms clip nothing, so the factors are 1.
+        """
+        if self.defense.variant != "corrected":
+            return np.ones(self.candidates.n_users, np.float32)
+        return self.cut(self.squares(order, items, fakes))
+
+    def squares(self, order: Indices, items: Floats, fakes: Floats) -> NDArray[np.float64]:
+        """The squared norm of each user's submissions less F, before clipping `(N,)`."""
+        squares = np.zeros(self.candidates.n_users)
+        kernels.deviations(
+            order, *self._own, self._real, self.factors.reshape(-1), items.reshape(-1),
+            fakes.reshape(-1), items.shape[1], squares,
+        )  # fmt: skip
+        return squares
+
+    def cut(self, squares: NDArray[np.float64]) -> Floats:
+        """The factors that bring vectors of these squared norms to at most `clip_norm`."""
+        # Slightly below clip_norm, because the clipped vector is rounded.
+        most = self.defense.clip_norm * (1 - 1e-5)
+        return (most / np.maximum(np.sqrt(squares), most)).astype(np.float32)
+
+    def gradients(self, order: Indices, values: Floats, items: Floats) -> Floats:
+        """The gradients of the candidates in `order`, `(n, size)`.
+
+        Args:
+            order: the candidates, as row indices `(n,)`.
+            values: the rating of each candidate less the offset `(P,)`.
+            items: `V`.
+        """
+        slopes, candidates = aligned(len(order), items.shape[1]), self.candidates
+        kernels.gradients(
+            order, candidates.users, candidates.items, values, self.factors.reshape(-1),
+            items.reshape(-1), items.shape[1], slopes.reshape(-1),
+        )  # fmt: skip
+        return slopes
+
+    def moments(self, items: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """`Σ g` `(M, size)` and `Σ ‖g‖²` `(M,)` over the raters of each item."""
+        sums, squares = np.zeros(items.size), np.zeros(len(items))
+        kernels.moments(
+            self.rated, *self._own, self.factors.reshape(-1), items.reshape(-1), items.shape[1],
+            sums, squares,
+        )  # fmt: skip
+        return sums.reshape(items.shape), squares
+
+
+@dataclass(eq=False)
+class Server:
+    """The server's state: `V`, `F` and the shares of real submissions.
+
+    Attributes:
+        defense: the mechanism.
+        factors: `V`, `(M, size)`.
+        fakes: `F`, `(M, size)`.
+        shares: `π̂`, after flooring `(M,)`.
+        floored: the number of items whose estimated share was below `least_share`.
+    """
+
+    defense: FakeGradientsSettings
+    factors: Floats
+    fakes: Floats
+    shares: NDArray[np.float64]
+    floored: int
+
+    def __post_init__(self) -> None:
+        self._adapt = AdaDelta.of(self.defense, self.factors)
+
+    def receive(self, sums: Floats, counts: NDArray[np.int64], fakes: Floats) -> None:
+        """Estimate each item's mean gradient from its submissions, and take an AdaDelta step.
+
+        ĝ_j = (Σ x − (1 − π̂_j) n_j F_j) / (π̂_j n_j),   F_j ← ĝ_j,   v_j moves by ĝ_j + λ v_j
+
+        Args:
+            sums: the sum of the submissions for each item, `Σ x`, `(M, size)`.
+            counts: their number, `n_j`, `(M,)`.
+            fakes: the F that users had when they submitted `(M, size)`.
+        """
+        there = counts > 0
+        total = np.maximum(counts, 1)[:, None] * self.shares[:, None]
+        rest = ((1 - self.shares) * counts)[:, None]
+        mean = ((sums - rest * fakes) / total).astype(np.float32)
+        mean[:, self.defense.dimensions :] = 0
+        slope = np.where(there[:, None], mean + np.float32(self.defense.decay) * self.factors, 0)
+        # An item without submissions keeps its factors.
+        self._adapt.step(self.factors, slope.astype(np.float32))
+        if self.defense.fakes == "delayed-mean" and self.defense.variant != "nonprivate":
+            norm = np.sqrt(np.einsum("mf,mf->m", mean, mean, dtype=np.float64))
+            cut = self.defense.fake_clip_norm / np.maximum(norm, self.defense.fake_clip_norm)
+            self.fakes[there] = (mean * cut[:, None].astype(np.float32))[there]
+
 
 # Steps of the noise source: two for the initial factors, one for the responses, four a round.
 _RESPONSES, _FIRST = 2, 3
@@ -113,7 +306,7 @@ class FederatedTraining:
 
         def drawn(count: int, step: int) -> Floats:
             factors = aligned(count, size)
-            narrow = self._normal(count * defense.dimensions, step)
+            narrow = self._drawn(noise.normal, count * defense.dimensions, step)
             factors[:, : defense.dimensions] = narrow.reshape(count, -1)
             factors *= np.float32(defense.spread)
             return factors
@@ -155,14 +348,9 @@ class FederatedTraining:
             else np.minimum(counts, self.defense.batch_size)
         )
 
-    def _uniform(self, count: int, step: int) -> Floats:
+    def _drawn(self, law: Callable[..., None], count: int, step: int) -> Floats:
         draws = np.empty((1, count), np.float32)
-        noise.uniform(draws, self._trial.trials, step, self._trial.key)
-        return draws[0]
-
-    def _normal(self, count: int, step: int) -> Floats:
-        draws = np.empty((1, count), np.float32)
-        noise.normal(draws, self._trial.trials, step, self._trial.key)
+        law(draws, self._trial.trials, step, self._trial.key)
         return draws[0]
 
     def _shares(self) -> tuple[NDArray[np.float64], int]:
@@ -175,7 +363,7 @@ class FederatedTraining:
         if known is not None:
             return np.full(candidates.n_items, known), 0
         p = defense.truth
-        says = candidates.real == (self._uniform(len(candidates), _RESPONSES) < p)
+        says = candidates.real == (self._drawn(noise.uniform, len(candidates), _RESPONSES) < p)
         answers = np.bincount(candidates.items, minlength=candidates.n_items)
         yes = np.bincount(candidates.items[says], minlength=candidates.n_items)
         # π̂ = (p − 1)/(2p − 1) + n₁/((2p − 1) n)
@@ -185,15 +373,6 @@ class FederatedTraining:
 
     def _step(self, kind: int) -> int:
         return _FIRST + _ROUND * self.done + kind
-
-    def _participation(self) -> _Participation:
-        """The candidates that are submitted in this round."""
-        if self._fixed is not None:
-            return self._fixed
-        chosen = np.empty(int(self._batches.sum()), np.int32)
-        draws = self._uniform(len(chosen), self._step(_CHOICE))
-        kernels.choose(self.candidates.start, self._batches, draws, self._mixed, chosen)
-        return self._sorted(chosen)
 
     def _sorted(self, order: Indices) -> _Participation:
         candidates = self.candidates
@@ -220,18 +399,26 @@ class FederatedTraining:
         if defense.made_up == "each-round":
             step, mean = self._step(_MADE_UP), defense.made_up_mean
             if mean is None:
-                values, draws = candidates.scale.values, self._uniform(len(candidates), step)
+                values, draws = (
+                    candidates.scale.values,
+                    self._drawn(noise.uniform, len(candidates), step),
+                )
                 ratings = values[
                     np.minimum((draws * len(values)).astype(np.int64), len(values) - 1)
                 ]
             else:
-                ratings = self._normal(len(candidates), step) + np.float32(mean)
+                ratings = self._drawn(noise.normal, len(candidates), step) + np.float32(mean)
         return ratings - np.float32(defense.offset)
 
     def submit(self) -> Submitted:
         """Compute the users' submissions of this round from the current V and F."""
         items, fakes = self.server.factors, self.server.fakes
-        participation = self._participation()
+        participation = self._fixed
+        if participation is None:
+            chosen = np.empty(int(self._batches.sum()), np.int32)
+            draws = self._drawn(noise.uniform, len(chosen), self._step(_CHOICE))
+            kernels.choose(self.candidates.start, self._batches, draws, self._mixed, chosen)
+            participation = self._sorted(chosen)
         weights = self.clients.weights(participation.order, items, fakes)
         if self.defense.fakes == "rating":
             weights = np.ones_like(weights)
@@ -270,7 +457,7 @@ class FederatedTraining:
         candidates, size = self.candidates, sums.shape[1]
         state = self.clients.factors.reshape(-1), self.server.factors.reshape(-1)
         if self.defense.fakes == "two-valued":
-            draws = self._uniform(2 * len(order), self._step(_NOISE)).reshape(2, -1)
+            draws = self._drawn(noise.uniform, 2 * len(order), self._step(_NOISE)).reshape(2, -1)
             kernels.submit_signs(
                 order, candidates.users, candidates.items, values, weights, *state, size,
                 self.defense.dimensions, self.defense.level, draws, sums.reshape(-1),
@@ -297,7 +484,7 @@ class FederatedTraining:
             self.server.fakes.reshape(-1), shape[1],
             0.0, 0.0, 0, 0, self._trial.key, sums.reshape(-1), np.empty(0, np.float32),
         )  # fmt: skip
-        draws = self._normal(sums.size, self._step(_OTHERS))
+        draws = self._drawn(noise.normal, sums.size, self._step(_OTHERS))
         spread = (self.sigma * np.sqrt(participation.others)).astype(np.float32)[:, None]
         sums += participation.fakes.astype(np.float32)[:, None] * self.server.fakes
         sums += spread * draws.reshape(shape)

@@ -204,22 +204,17 @@ class ItemItem(PredictionDefense):
         self, pair: PreparedPair[ExactScores], shown: ExactScores, streams: Streams
     ) -> Iterator[View]:
         items = np.repeat(pair.items[None], len(streams), axis=0)
-        yield View(self.release_items(shown, streams, items), self.law_of_values(pair))
+        scale = self._spread(pair.before.sensitivity)
+        absent, present = (
+            exact.scores[pair.items].astype(np.float64) for exact in (pair.before, pair.after)
+        )
+        law = LaplacePair(absent, present, scale, list_grid(scale))
+        yield View(self.release_items(shown, streams, items), law)
 
     def _listed(
         self, pair: PreparedPair[ExactScores], shown: ExactScores, streams: Streams
     ) -> Iterator[View]:
         yield View(self.release_list(shown, streams), ItemInDoubt(int(pair.items[0])))
-
-    def law_of_values(self, pair: PreparedPair[ExactScores]) -> LaplacePair:
-        """Return the law of the predictions of `pair.items` in D and D'."""
-        scale = self._spread(pair.before.sensitivity)
-        return LaplacePair(
-            pair.before.scores[pair.items].astype(np.float64),
-            pair.after.scores[pair.items].astype(np.float64),
-            scale,
-            list_grid(scale),
-        )
 
     def serving(self, min_ratings: int) -> ItemItem:
         """Return the same recommender with this `min_ratings`."""

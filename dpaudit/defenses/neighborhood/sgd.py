@@ -1,11 +1,17 @@
-"""The probabilistic neighbourhood model by noised gradient descent (Wang & Tang 2017, §3)."""
+"""The probabilistic neighbourhood model by noised gradient descent (Wang & Tang 2017, §3).
+
+**Algorithm 1's assumption on its denominators.** `ΔF = 2 e_max φ/C` bounds a gradient's coordinate
+only if `|S_i| I_u = Σ_j |s_ij| ≥ C`. The algorithm assumes this and never checks it. Here the
+training of some rows is repeated and its denominators below C are counted, so the training
+itself is not slowed down.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -15,18 +21,18 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.claim import Assumption, Claim, Variant
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.memory import check_memory
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import NoisedSteps, Observer, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.neighborhood.denominators import denominator_assumptions
 from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
+    Floats,
     SimilarityData,
-    SimilarityModels,
+    SimilarityDefense,
     Slope,
     item_means,
     middle_means,
@@ -34,11 +40,138 @@ from dpaudit.defenses.neighborhood.similarity import (
 )
 from dpaudit.defenses.observers import release_observers, step_observer
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
-from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
+from dpaudit.defenses.training_checks import (
+    check_private_epsilon,
+    check_rated,
+    end_step,
+    lane_blocks,
+)
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.neighborhood import rows as kernels
+
+# The share by which single precision may round down a sum that equals C.
+_ROUNDING = 1e-5
+
+
+# The number of evenly spread rows of similarities that are checked, and of trainings of each.
+_ROWS, _TRAININGS = 200, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Shortfall:
+    """How often one step's denominators were below C.
+
+    Attributes:
+        step: t, from 1 on.
+        below: the number of predictions with `Σ_j |s_ij| < C` in each trial `(W,)`.
+        of: the number of predictions: training ratings of users with at least one other rating.
+        least: the smallest denominator in each trial `(W,)`; inf without predictions.
+    """
+
+    step: int
+    below: NDArray[np.int64]
+    of: int
+    least: NDArray[np.float64]
+
+    @property
+    def share(self) -> float:
+        """The share of predictions below C, averaged over the trials; 0 without predictions."""
+        return float(self.below.mean()) / max(self.of, 1)
+
+
+def shortfalls(
+    defense: SgdSimilarity,
+    prepared: SimilarityData,
+    streams: Streams,
+    items: Sequence[int] | NDArray[np.int32] | None = None,
+) -> tuple[Shortfall, Shortfall]:
+    """Count the denominators below C at the first step and at the last.
+
+    With mini-batches, all ratings that a step may draw are counted, whether drawn or not.
+
+    Args:
+        defense: the algorithm, with C.
+        prepared: the training data.
+        streams: the trials.
+        items: the rows to check, at least one; all unless given.
+
+    Raises:
+        NoModelError: a training diverged.
+    """
+    rows = range(prepared.n_items) if items is None else items
+    parts = []
+    for part in lane_blocks(streams):
+        batches = defense.batches(prepared, part)
+        parts.append([_row(defense, prepared, int(item), part, batches) for item in rows])
+    first, last = (
+        _shortfall(step, [[row[place] for row in part] for part in parts])
+        for place, step in enumerate((1, defense.steps))
+    )
+    return first, last
+
+
+def _row(
+    defense: SgdSimilarity,
+    prepared: SimilarityData,
+    item: int,
+    part: Streams,
+    batches: Batches | None,
+) -> tuple[Shortfall, Shortfall]:
+    """Count one row's denominators in the trials of one block, at both steps."""
+    counts = []
+    # Step t predicts from the iterate before it.
+    iterates = defense.iterates(prepared, item, part, batches)
+    for t, row in enumerate(islice(iterates, defense.steps), 1):
+        if t in (1, defense.steps):
+            sums = denominators(prepared, item, row[:, : len(part)], defense.neighbors)
+            short = (sums < defense.weight * (1 - _ROUNDING)).sum(0)
+            counts.append(Shortfall(t, short, len(sums), sums.min(0, initial=np.inf)))
+    return counts[0], counts[-1]
+
+
+def _shortfall(step: int, parts: list[list[Shortfall]]) -> Shortfall:
+    """Combine the counts of all rows, one list per block of trials."""
+    return Shortfall(
+        step=step,
+        below=np.concatenate([np.sum([row.below for row in part], axis=0) for part in parts]),
+        of=sum(row.of for row in parts[0]),
+        least=np.concatenate([np.min([row.least for row in part], axis=0) for part in parts]),
+    )
+
+
+def denominators(
+    data: SimilarityData, item: int, row: Floats, neighbors: int
+) -> NDArray[np.float64]:
+    """Return `Σ_j |s_ij|` over the N_k largest of each rater's other items, `(n, W)`.
+
+    As in the gradient, items that tie with the N_k-th largest count too. Raters of no other item
+    are left out.
+
+    Args:
+        data: the ratings.
+        item: i.
+        row: the similarities of item i `(M, W)`.
+        neighbors: N_k.
+    """
+    users = data.raters.column[data.entries(item)]
+    start, stop = data.profiles.start[users], data.profiles.start[users + 1]
+    start, counts = start[stop - start > 1], (stop - start)[stop - start > 1]
+    if not len(start):
+        return np.empty((0, row.shape[1]))
+    first = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) + np.repeat(start - first, counts)
+    columns = data.profiles.column[places]
+    sizes = abs(row[columns])
+    sizes[columns == item] = 0
+    for k in np.flatnonzero(counts - 1 > neighbors):
+        segment = sizes[first[k] : first[k] + counts[k]]
+        kth = np.partition(segment, -neighbors, axis=0)[-neighbors]
+        segment[segment < kth] = 0
+    sums: NDArray[np.float64] = np.add.reduceat(sizes, first, axis=0, dtype=np.float64)
+    return sums
+
 
 # What removing "paranoid" records is for, section 3. Which records those are depends on the model,
 # which changes in every step, and on ratings, which a removal would show: none is removed.
@@ -48,7 +181,7 @@ _LEAST = 1e-3
 
 
 @parameters(frozen=True, config=STRICT)
-class SgdSimilarity(TrainedDefense[SimilarityData]):
+class SgdSimilarity(SimilarityDefense):
     """Item-item similarities learned by gradient descent with Laplace noise on every coordinate.
 
     **Published**, Algorithm 1. Every similarity starts at β s_1. For t = 1 … K,
@@ -185,14 +318,6 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
         )
         return replace(data, initial=np.maximum(similarity / sizes, _LEAST).astype(np.float32))
 
-    def public_statistics(self, prepared: SimilarityData) -> Any:
-        """Return the items' means."""
-        return prepared.means
-
-    def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
-        """Return the models of these trials; each row is trained when it is read."""
-        return SimilarityModels(self, prepared, streams)
-
     def largest_error(self, t: int, scale: Scale) -> float:
         """Return `e_max` of step t, from 1 on."""
         return 0.5 + (scale.width - 1) / (t + 1)
@@ -327,13 +452,16 @@ class SgdSimilarity(TrainedDefense[SimilarityData]):
 
     counts: ClassVar[tuple[str, ...]] = ("assumption.denominator",)
 
-    def least_ratings(self) -> int:
-        """Return `more_than`."""
-        return self.more_than
-
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
-        """Yield the share of denominators below C, at the first step and at the last."""
-        return denominator_assumptions(self, self.prepare(ratings), seed)
+        """Yield the share of denominators below C in some rows, at the first step and the last."""
+        prepared = self.prepare(ratings)
+        items = np.unique(np.linspace(0, prepared.n_items - 1, _ROWS).astype(np.int32))
+        streams = Streams.first(seed, "assumptions", _TRAININGS)
+        first, last = shortfalls(self, prepared, streams, items)
+        for counted in (first, last) if self.steps > 1 else (first,):
+            words = f"counted among {counted.of} predictions in {_TRAININGS} trainings"
+            estimate = Estimate.exact(counted.share, words)
+            yield Assumption("assumption.denominator", estimate, counted.step)
 
     def observe(
         self,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import SimilarityRows
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Csr, Ratings, Scale
+from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.precision import hair
 from dpaudit.defenses.training_checks import check_predictions, lane_blocks
 from dpaudit.kernels.lane_noise import LANE_TILE
@@ -248,32 +250,6 @@ class Batches:
         return bits
 
 
-class RowTrainer(Protocol):
-    """A defense that trains one row of the similarities in up to 16 trials."""
-
-    @property
-    def neighbors(self) -> int:
-        """N_k."""
-        ...
-
-    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
-        """Return the mini-batches of these trials, None if every step uses all ratings."""
-        ...
-
-    def iterates(
-        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
-    ) -> Iterator[Floats]:
-        """Yield the row `(M, 16)` before the first step and after each, always the same array.
-
-        Args:
-            data: the ratings.
-            item: the item of the row.
-            streams: up to 16 trials.
-            batches: the trials' mini-batches, if already drawn for other rows.
-        """
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class SimilarityModels:
     """Similarities of W trials: `r̂_ui = r̄_i + Σ s_ij (r_uj − r̄_j) / Σ |s_ij|`, on the scale.
@@ -287,7 +263,7 @@ class SimilarityModels:
         streams: the trials.
     """
 
-    trainer: RowTrainer
+    trainer: SimilarityDefense
     data: SimilarityData
     streams: Streams
 
@@ -355,6 +331,50 @@ class SimilarityModels:
             self.trainer.neighbors,
         )
         return out
+
+
+class SimilarityDefense(TrainedDefense[SimilarityData]):
+    """A defense that trains one row of the similarities in up to 16 trials.
+
+    Attributes:
+        neighbors: N_k.
+        more_than: only users with more ratings than this are trained on.
+    """
+
+    neighbors: int
+    more_than: int
+
+    def least_ratings(self) -> int:
+        """Return `more_than`."""
+        return self.more_than
+
+    def public_statistics(self, prepared: SimilarityData) -> Any:
+        """Return the items' means."""
+        return prepared.means
+
+    def train(self, prepared: SimilarityData, streams: Streams) -> SimilarityModels:
+        """Return the models of these trials; each row is trained when it is read."""
+        return SimilarityModels(self, prepared, streams)
+
+    @abstractmethod
+    def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:
+        """Return the mini-batches of these trials, None if every step uses all ratings."""
+
+    @abstractmethod
+    def iterates(
+        self, data: SimilarityData, item: int, streams: Streams, batches: Batches | None = None
+    ) -> Iterator[Floats]:
+        """Yield the row `(M, 16)` before the first step and after each, always the same array.
+
+        Args:
+            data: the ratings.
+            item: the item of the row.
+            streams: up to 16 trials.
+            batches: the trials' mini-batches, if already drawn for other rows.
+
+        Raises:
+            NoModelError: a training diverged.
+        """
 
 
 _NOTHING = np.empty(0, np.float32)

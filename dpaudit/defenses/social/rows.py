@@ -1,10 +1,10 @@
-"""The training data of a social factorisation: ratings, which are sensitive, and friends."""
+"""The training data of social recommenders, and the noise of what users submit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class SocialRows(UserRows):
     sensitive: NDArray[np.bool_]
     similarity: csr_array
     friends: NDArray[np.int64]
+
+    columns: ClassVar[tuple[str, ...]] = (*UserRows.columns, "sensitive")
 
     @classmethod
     def of(cls, ratings: Ratings, public: Ratings, social: bool) -> SocialRows:
@@ -66,19 +68,6 @@ class SocialRows(UserRows):
             friends=np.diff(links.start),
         )
 
-    def of_users(self, kept: NDArray[np.bool_]) -> SocialRows:
-        """Return only the ratings of the users in the mask `(N,)`, with all indices and friends."""
-        rows = kept[self.users]
-        counts = np.bincount(self.users[rows], minlength=self.n_users)
-        return replace(
-            self,
-            start=np.concatenate(([0], np.cumsum(counts))),
-            users=self.users[rows],
-            items=self.items[rows],
-            values=self.values[rows],
-            sensitive=self.sensitive[rows],
-        )
-
     @cached_property
     def raters(self) -> NDArray[np.int64]:
         """The number of each item's ratings that are not sensitive, and that are, `(2, M)`."""
@@ -88,6 +77,36 @@ class SocialRows(UserRows):
                 for kind in (False, True)
             ]
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The noise on submissions and on messages between friends.
+
+    Attributes:
+        submitted: the variance of each coordinate of a submission for each item: first for ratings
+            that are not sensitive, then for sensitive ones, `(2, M)`.
+        sent: the variance of each message to each user from one of their friends `(N,)`.
+        shared: whether `submitted` and `sent` are multiplied by exponential draws, one for each
+            coordinate and round, shared by all who submit for an item or send to a user (Meng et
+            al. 2018, Lemma 1).
+        broadcast: the variance of the message that a user broadcasts in a round, the same to all
+            whose friend they are; 0 if users do not broadcast.
+    """
+
+    submitted: NDArray[np.float64]
+    sent: NDArray[np.float64]
+    shared: bool
+    broadcast: float = 0.0
+
+    @classmethod
+    def none(cls, rows: SocialRows) -> Noise:
+        """Return zero variances."""
+        return cls(np.zeros((2, rows.n_items)), np.zeros(rows.n_users), False)
+
+    def of_rows(self, rows: SocialRows) -> NDArray[np.float64]:
+        """The variance of each rating's submission, before shared draws, `(R,)`."""
+        return self.submitted[rows.sensitive.astype(np.int64), rows.items]
 
 
 def friends_similarity(ratings: Ratings, friends: Friends) -> NDArray[np.float64]:
@@ -216,6 +235,31 @@ class RankingRows:
         mask = np.zeros(self.n_items, np.bool_)
         mask[self.kept_items[first:last]] = True
         return mask
+
+
+@dataclass(frozen=True, eq=False)
+class RankingNoise:
+    """The noise on what users submit about every item.
+
+    Attributes:
+        submitted: the variance of each coordinate of one user's submission: first for users to whom
+            the item is not sensitive, then for users to whom it is, `(2, M)`.
+        shared: whether `submitted` is multiplied by exponential draws, one for each item,
+            coordinate and round, shared by all users (Meng et al. 2018, Lemma 1).
+    """
+
+    submitted: NDArray[np.float64]
+    shared: bool
+
+    def of_users(self, rows: RankingRows, users: Indices) -> NDArray[np.float64]:
+        """The variance of what each of these users submits, before shared draws, `(n, M)`."""
+        kept = [rows.kept_by(int(user)) for user in users]
+        columns = np.arange(rows.n_items)
+        return self.submitted[np.array(kept, np.int64).reshape(-1, rows.n_items), columns]
+
+    def summed(self, rows: RankingRows) -> NDArray[np.float64]:
+        """The variance of the sum over all users, before shared draws, `(M,)`."""
+        return np.asarray((self.submitted * rows.keepers).sum(0), np.float64)
 
 
 def offered(ratings: Ratings) -> NDArray[np.bool_]:

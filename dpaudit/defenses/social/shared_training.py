@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.claim import LONGER, LONGEST, Assumption
-from dpaudit.core.errors import NoModelError
+from dpaudit.bounds.gdp import gaussian_mu
+from dpaudit.core.claim import LONGER, LONGEST, Assumption, Claim, Variant
+from dpaudit.core.errors import ConfigError, NoModelError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
@@ -25,19 +27,28 @@ from dpaudit.defenses.factors import (
     Indices,
     RankingModels,
     check_factors,
+    joined,
+    width,
 )
 from dpaudit.defenses.observers import (
+    Learner,
     ObservedRound,
     ObservedTraining,
     observed_steps,
     release_observers,
     step_observer,
 )
-from dpaudit.defenses.social.noise import Noise, RankingNoise, SharedNoise
-from dpaudit.defenses.social.settings import SocialSettings
-from dpaudit.defenses.training_checks import end_step
+from dpaudit.defenses.precision import kept_budget
+from dpaudit.defenses.social.rows import Noise, RankingNoise
+from dpaudit.defenses.training_checks import check_private_epsilon, end_step
+from dpaudit.kernels import exact_noise
+from dpaudit.kernels.lanes import aligned
+
+# What the recommender sees: each submission (local), or only sums (secure).
+Summation = Literal["local", "secure"]
 
 P = TypeVar("P")
+Numbers = NDArray[np.float64]
 
 # Steps of the noise source for the initial factors; those of the rounds follow.
 _FIRST = 2
@@ -45,6 +56,71 @@ _FIRST = 2
 _COORDINATE = 40
 # The most that rounding in single precision may add to a length of 1.
 _ROUNDING = 1e-5
+
+
+# Fills an array with draws, given the trials, the step of the noise source, and its key.
+Law = Callable[[Numbers, NDArray[np.int64], int, NDArray[np.uint32]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNoise:
+    """Draws vectors of noise, one for each item.
+
+    A coordinate's noise is normal with a given variance times h. If `shared`, h is an exponential
+    draw for that item, coordinate and round; otherwise h is 1. Given h, the noise of several users
+    is normal, and so is its sum. If h is unknown, the noise is Laplace: `√(2h) c ~ Lap(1)` with
+    `h ~ Exp(1)`, `c ~ N(0, 1)` (Meng et al. 2018, Lemma 1).
+
+    Attributes:
+        trial: the only trial.
+        dimensions: the number of coordinates of a vector.
+        shared: whether h is drawn.
+    """
+
+    trial: Streams
+    dimensions: int
+    shared: bool
+
+    def draws(self, law: Law, count: int, step: int) -> Numbers:
+        """Return standard draws of a law at a step of the noise source `(count, d)`."""
+        draws = np.empty((1, count * self.dimensions), np.float64)
+        law(draws, self.trial.trials, step, self.trial.key)
+        return draws.reshape(count, -1)
+
+    def factors(self, count: int, step: int, spread: float, start: str) -> Floats:
+        """Return initial factors in rows padded with 0 for the kernels, `(count, width(d))`.
+
+        They are normal with standard deviation `spread`, or all `spread` if `start` is 'constant'.
+        """
+        factors = aligned(count, width(self.dimensions))
+        drawn = 1.0 if start == "constant" else self.draws(exact_noise.normal, count, step)
+        factors[:, : self.dimensions] = drawn * spread
+        return factors
+
+    def scales(self, count: int, step: int) -> Numbers:
+        """Return h, the factors on the variances of each item, `(count, d)`."""
+        if not self.shared:
+            return np.ones((count, self.dimensions))
+        # The absolute value of a Laplace draw is exponential.
+        return abs(self.draws(exact_noise.laplace, count, step))
+
+    def sums(self, variances: Numbers, scales: Numbers | None, step: int) -> Numbers:
+        """Return one noise vector for each item, with these variances times h, `(count, d)`.
+
+        Args:
+            variances: the total variance of an item's shares, before h, `(count,)`.
+            scales: h `(count, d)`; None if no user draws a share individually, so that h is not
+                needed.
+            step: the step of the noise source.
+        """
+        if not variances.any():
+            return np.zeros((len(variances), self.dimensions))
+        if scales is None and self.shared:
+            draws = self.draws(exact_noise.laplace, len(variances), step)
+            return draws * np.sqrt(variances / 2)[:, None]
+        draws = self.draws(exact_noise.normal, len(variances), step)
+        draws *= np.sqrt(variances)[:, None]
+        return draws if scales is None else draws * np.sqrt(scales)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,18 +233,22 @@ class SharedTraining(ABC):
         """Run one round."""
         self.learn(self.submit().sums)
 
-    def run(self) -> Self:
-        """Run all rounds, and return the training.
+    @abstractmethod
+    def models(self) -> Any:
+        """Return the current model."""
+
+    def run(self) -> Any:
+        """Run all rounds, and return the model.
 
         Raises:
             NoModelError: the training diverged.
         """
         for _ in range(self.defense.rounds):
             self.run_round()
-        return self
+        return self.models()
 
 
-class CounterfactualUsers(Protocol):
+class CounterfactualUsers(Learner, Protocol):
     """The target users with their data of one data set, trained beside the actual training."""
 
     def submissions(self) -> Floats:
@@ -177,10 +257,6 @@ class CounterfactualUsers(Protocol):
 
     def sum(self) -> NDArray[np.float64]:
         """Return the sum of these submissions for each item `(M, size)`."""
-        ...
-
-    def learn(self) -> None:
-        """Update their factors from the current V."""
         ...
 
 
@@ -211,14 +287,8 @@ class _Submitting(_Trial):
         """Return what the recommender observes."""
         d, sent = self._dimensions, self._sent()
         means = [counterfactual.submissions() for counterfactual in self.counterfactuals]
-        shown, absent, present = (
-            part[..., :d].reshape(1, -1).astype(np.float64) for part in (sent.shown, *means)
-        )
-        scale, step = (
-            np.broadcast_to(part, (*sent.shown.shape[:-1], d)).reshape(1, -1)
-            for part in (sent.deviations, sent.steps)
-        )
-        return ObservedRound(shown, absent, present, scale, step)
+        seen = [vectors[..., :d] for vectors in (sent.shown, *means)]
+        return ObservedRound.of_trial(seen, sent.deviations, sent.steps)
 
 
 class _Summing(_Trial):
@@ -235,48 +305,143 @@ class _Summing(_Trial):
     ) -> None:
         super().__init__(training, counterfactuals)
         self._items = items
-        scale = np.sqrt(training.summed[items] / (2 if training.noise.shared else 1))
-        self._scale = np.repeat(scale, self._dimensions)[None]
-        self._step = np.repeat(training.steps[items], self._dimensions)[None]
+        variances = training.summed[items, None] / (2 if training.noise.shared else 1)
+        self._scale, self._step = np.sqrt(variances), training.steps[items, None]
 
     def submit(self) -> ObservedRound:
         """Return what everybody observes."""
         *means, actual = (counterfactual.sum() for counterfactual in self.counterfactuals)
         sent = self._sent()
         rest = sent.exact - actual
-        seen: tuple[NDArray[Any], ...] = sent.sums, *(rest + mean for mean in means)
-        shown, absent, present = (
-            part[self._items, : self._dimensions].reshape(1, -1).astype(np.float64) for part in seen
-        )
-        return ObservedRound(shown, absent, present, self._scale, self._step)
+        sums: list[NDArray[Any]] = [sent.sums, *(rest + mean for mean in means)]
+        seen = [whole[self._items, : self._dimensions] for whole in sums]
+        return ObservedRound.of_trial(seen, self._scale, self._step)
 
 
-class SocialDefense(SocialSettings, TrainedDefense[P]):
-    """The rating form or the ranking form: whom it has as observers, and what these see."""
+class SocialDefense(TrainedDefense[P]):
+    """The rating form or the ranking form: whom it has as observers, and what these see.
 
+    Attributes:
+        messages: the number of vectors that a user publishes in a round beside one for each item.
+        training: starts the training of one trial, given the mechanism, the training data, the
+            trial, and the users whose submissions are observed, if any.
+        counterfactual: builds users with their data of some rows beside a training, given the
+            training, the rows and the users.
+    """
+
+    epsilon: float
+    variant: Variant
+    beta: float
+    dimensions: int
+    rounds: int
+    learning_rate: float
+    decay: float
+    spread: float
+    start: str
+    clip_norm: float
+    summation: Summation
+    insiders: int
+    delta: float
+
+    messages: ClassVar[int]
+    training: ClassVar[Callable[..., SharedTraining]]
+    counterfactual: ClassVar[Callable[..., CounterfactualUsers]]
     counts: ClassVar[tuple[str, ...]] = ("assumption.norm",)
+
+    def check_social(self) -> None:
+        """Refuse a private ε above 1e6, and a secure summation in a variant that does not use it.
+
+        Raises:
+            ValueError: one of the two is set.
+        """
+        check_private_epsilon(self.epsilon, self.variant, "noise")
+        if self.summation == "secure" and self.variant != "corrected":
+            raise ValueError(
+                f"summation = 'secure' is part of variant 'corrected', and variant "
+                f"{self.variant!r} shows the recommender each submission: leave it out"
+            )
+
+    @property
+    def summed(self) -> bool:
+        """Whether the recommender sees only sums of submissions."""
+        return self.variant == "corrected" and self.summation == "secure"
+
+    @property
+    def most(self) -> float:
+        """The norm to which a user's submissions are clipped; infinite if they are not."""
+        # Slightly below clip_norm, because the clipped vector is rounded.
+        return self.clip_norm * (1 - 1e-5) if self.variant == "corrected" else math.inf
+
+    @property
+    def personal_epsilons(self) -> tuple[float, float]:
+        """ε_n and ε_s."""
+        return (1 + 1 / self.beta) * self.epsilon, (1 + self.beta) * self.epsilon
+
+    def steps_mu(self, prepared: Any) -> float:
+        """Return the μ of the corrected form's noise; ∞ for forms that do not clip."""
+        if self.variant != "corrected":
+            return math.inf
+        # Finite precision uses up a part of ε and δ.
+        numbers = self.rounds * (prepared.n_items + self.messages) * self.dimensions
+        return gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+
+    def split(self, variance: float, raters: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the variance of each user's submission for each item `(2, M)`, if corrected.
+
+        Under a secure summation these are shares, of which insiders know their own: the sum of the
+        other `max(n − k, 1)` has the variance that is asked for.
+
+        Args:
+            variance: σ².
+            raters: n, the number of users who submit for each item, of both kinds `(2, M)`.
+        """
+        among = np.maximum(raters.sum(0) - self.insiders, 1) if self.summed else 1
+        return np.broadcast_to(variance / among, raters.shape)
+
+    def whole_claim(self, public: str, also: tuple[str, ...] = ()) -> Claim:
+        """Return the claim of the corrected form: (ε, δ) for all that a user has.
+
+        Args:
+            public: what it takes for public.
+            also: the observers besides the recommender for whom it holds.
+        """
+        return Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency="user-replace",
+            observer="recommender",
+            public=public,
+            source="class docstring; Dong, Roth, Su 2019, Corollary 3.3, arXiv:1905.02383",
+            also=also,
+        )
+
+    def check_observed(self, observer: str) -> None:
+        """Refuse games on each round if there is no noise.
+
+        Raises:
+            ConfigError: there is none; names the remedy.
+        """
+        if self.variant == "nonprivate" and observer in {"recommender", "iterates", "friend"}:
+            raise ConfigError(
+                "a game on each round needs noised submissions, and variant = 'nonprivate' "
+                "has none: use a private variant, or observe = 'public'"
+            )
 
     @abstractmethod
     def noise(self, rows: P) -> Noise | RankingNoise:
         """Return the noise on submissions."""
 
     @abstractmethod
-    def training(self, rows: P, trial: Streams, observed: Any = None) -> SharedTraining:
-        """Start the training of one trial.
-
-        Args:
-            rows: the training data.
-            trial: the only trial.
-            observed: the users whose submissions are observed; none if None.
-        """
-
-    @abstractmethod
-    def counterfactual(self, training: Any, rows: P, users: Any) -> CounterfactualUsers:
-        """Return users with their data of `rows`, trained beside the actual training."""
-
-    @abstractmethod
     def submitted_items(self, rows: P, users: Any) -> Indices:
         """Return the items for which these users submit, increasing."""
+
+    def train(self, rows: P, streams: Streams) -> Any:
+        """Return the models of these trials.
+
+        Raises:
+            NoModelError: a training diverged.
+        """
+        return joined([self.training(self, rows, trial).run() for trial in streams.blocks(1)])
 
     @abstractmethod
     def differing(self, before: P, after: P, *, sums: bool) -> Any:
@@ -331,7 +496,7 @@ class SocialDefense(SocialSettings, TrainedDefense[P]):
         users = self.differing(before, after, sums=False)
         trials = []
         for trial in streams.blocks(1):
-            training = self.training(trained, trial, users)
+            training = self.training(self, trained, trial, users)
             both = [self.counterfactual(training, rows, users) for rows in (before, after)]
             trials.append(_Submitting(training, both))
         return observed_steps(trials, self.rounds, gaussian=True)
@@ -352,7 +517,7 @@ class SocialDefense(SocialSettings, TrainedDefense[P]):
         items, shared = self.submitted_items(trained, users), self.noise(trained).shared
         trials = []
         for trial in streams.blocks(1):
-            training = self.training(trained, trial)
+            training = self.training(self, trained, trial)
             all_three = [
                 self.counterfactual(training, rows, users) for rows in (before, after, trained)
             ]

@@ -1,20 +1,28 @@
-"""The training of a social matrix factorisation with a recommender, one trial at a time."""
+"""The rating form of a social recommender: its parameters, its claim, and its training.
+
+Trials are trained one at a time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.core.claim import Claim, Variant
+from dpaudit.core.plugin import STRICT
 from dpaudit.core.streams import Streams
+from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.factors import FactorModels, Floats, Indices
 from dpaudit.defenses.precision import grids, rounded
-from dpaudit.defenses.social.noise import Noise
-from dpaudit.defenses.social.rows import SocialRows
-from dpaudit.defenses.social.settings import PrivSRSettings
-from dpaudit.defenses.social.shared_training import Sent, SharedTraining
+from dpaudit.defenses.social.rows import Noise, SocialRows
+from dpaudit.defenses.social.shared_training import Sent, SharedTraining, SocialDefense, Summation
+from dpaudit.defenses.training_checks import check_rated
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
@@ -24,6 +32,146 @@ _DRAWS = _ITEM_SCALES, _OTHERS, _OWN, _USER_SCALES, _FRIENDS = range(5)
 
 # Passed to the kernel if single submissions are not needed.
 _NOT_KEPT = np.empty(0, np.float32)
+
+
+@parameters(frozen=True, config=STRICT)
+class PrivSRSettings(SocialDefense[SocialRows]):
+    """Parameters and claim of `PrivSR`, whose docstring describes them."""
+
+    epsilon: Annotated[float, Field(ge=1e-3)]
+    variant: Variant = "published"
+    noise_kind: Literal["personal", "equal"] = "personal"
+    beta: Annotated[float, Field(ge=1e-3, le=1)] = 0.1
+    dimensions: Annotated[int, Field(ge=1, le=128)] = 10
+    rounds: Annotated[int, Field(ge=1, le=100_000)] = 400
+    learning_rate: Annotated[float, Field(ge=1e-12, le=10)] = 1e-4
+    decay: Annotated[float, Field(ge=0, le=10)] = 1e-3
+    social: Annotated[float, Field(ge=0, le=10)] = 1e-2
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.1
+    start: Literal["normal", "constant"] = "normal"
+    offset: Annotated[float, Field(ge=-1e6, le=1e6)] = 0.0
+    clip_norm: Annotated[float, Field(ge=1e-12, le=1e6)] = 1.0
+    summation: Summation = "local"
+    insiders: Annotated[int, Field(ge=0, le=1_000_000)] = 1
+    friends_share: Annotated[float, Field(ge=1e-12, lt=1)] = 0.1
+    delta: Annotated[float, Field(ge=1e-60, lt=1)] = 1e-5
+
+    messages: ClassVar[int] = 1
+    quick: ClassVar[Mapping[str, Any]] = {"dimensions": 2, "rounds": 3}
+    name: ClassVar[str] = "privsr"
+    title: ClassVar[str] = "Social matrix factorisation under personal privacy settings"
+    source: ClassVar[str] = (
+        "Meng, Wang, Shu, Li, Chen, Liu, Zhang, Towards privacy preserving social recommendation "
+        "under personalized privacy settings, 2018, doi:10.1007/s11280-018-0620-z, equations (5) "
+        "to (10), Algorithm 1; Hua, Xia, Zhong, Differentially private matrix factorization, IJCAI "
+        "2015, pages 1763 to 1770; Ma et al. 2011, doi:10.1145/1935826.1935877"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> PrivSRSettings:
+        self.check_social()
+        return self
+
+    def claim(self) -> Claim | None:
+        """The claim: ε for one rating (published), or (ε, δ) for all of a user's (corrected)."""
+        if self.variant == "nonprivate":
+            return None
+        if self.variant == "published":
+            return Claim(
+                epsilon=self.epsilon,
+                delta=0.0,
+                adjacency="rating-replace",
+                observer="recommender",
+                public="who rates what and which ratings are sensitive, the ratings that are not "
+                "sensitive except the one that differs, who is whose friend, the initial factors",
+                assumes=("no user's factors longer than 1, not enforced",),
+                source="Meng et al. 2018, Theorems 1 to 3",
+                also=("friend",),
+            )
+        return self.whole_claim(
+            "who rates what, who is whose friend and how similar friends are, the initial "
+            "factors, the rating scale",
+            # A friend may rate the same items, and so know a share of a secure sum's noise.
+            () if self.summed and not self.insiders else ("friend",),
+        )
+
+    def noise(self, rows: SocialRows) -> Noise:
+        """Return the noise on submissions and messages.
+
+        Raises:
+            ConfigError: finite precision would use up too much of ε.
+        """
+        if self.variant == "nonprivate":
+            return Noise.none(rows)
+        if self.variant == "corrected":
+            return self._corrected(rows)
+        raters, epsilons = rows.raters, self.personal_epsilons
+        if self.noise_kind == "equal":
+            raters = np.broadcast_to(raters.sum(0), raters.shape)
+            epsilons = self.epsilon, self.epsilon
+        # The total variance (2Δ √(2d)/ε)² of each kind, for ε_n and then ε_s.
+        whole = 8 * self.dimensions * (rows.scale.width / np.array(epsilons)[:, None]) ** 2
+        return Noise(
+            submitted=whole / np.maximum(raters, 1),
+            sent=8 * self.dimensions / self.epsilon**2 / np.maximum(rows.friends, 1),
+            shared=True,
+        )
+
+    def _corrected(self, rows: SocialRows) -> Noise:
+        mu = self.steps_mu(rows)
+        share = self.friends_share
+        if not self.social:
+            share = 0.0
+        # σ = 2c √(T/(1 − share))/μ,  σ_u = 2 √(T/share)/μ
+        variance = (2 * self.clip_norm / mu) ** 2 * self.rounds / (1 - share)
+        return Noise(
+            submitted=self.split(variance, rows.raters),
+            sent=np.zeros(rows.n_users),
+            shared=False,
+            broadcast=4 / mu**2 * self.rounds / share if share else 0.0,
+        )
+
+    def centred(self, rows: SocialRows) -> Floats:
+        """The ratings less the offset `(R,)`."""
+        return rows.values - np.float32(self.offset)
+
+    def project(self, users: Floats) -> None:
+        """Project users' factors onto the unit ball, in place, in the corrected form."""
+        if self.variant == "corrected":
+            norms = np.sqrt(np.einsum("nf,nf->n", users, users, dtype=np.float64))
+            users /= np.maximum(norms, 1.0).astype(np.float32)[:, None]
+
+    def cuts(self, rows: SocialRows, order: Indices, users: Floats, items: Floats) -> Floats:
+        """Return the clipping factor of each row's submission `(R,)`; 1 without clipping."""
+        if self.variant != "corrected":
+            return np.ones(len(rows), np.float32)
+        # ‖s_i‖² = 4 ‖u_i‖² Σ_j e_ij²
+        squares = np.zeros(rows.n_users)
+        kernels.deviations(
+            order, rows.users, rows.items, self.centred(rows), np.ones(len(rows), np.float32),
+            users.reshape(-1), items.reshape(-1), np.zeros(items.size, np.float32), items.shape[1],
+            squares,
+        )  # fmt: skip
+        cuts: Floats = (self.most / np.maximum(2 * np.sqrt(squares), self.most)).astype(np.float32)
+        return cuts[rows.users]
+
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SocialRows:
+        """Prepare the rows and the similarities of friends.
+
+        Args:
+            ratings: the training data.
+            public: the data whose friends and shared ratings count as public; `ratings` if None.
+
+        Raises:
+            ConfigError: there are no ratings, or `social` is set and the data have no friends.
+            DataError: the data are purchases, not ratings.
+        """
+        check_rated(self.name, ratings)
+        return SocialRows.of(ratings, ratings if public is None else public, self.social > 0)
+
+    def public_statistics(self, prepared: SocialRows) -> Any:
+        """Return how similar friends are."""
+        return prepared.similarity.toarray()
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +243,9 @@ class SocialTraining(SharedTraining):
             rows.items[self._others], variances[self._others], rows.n_items
         ).astype(np.float64)
         self._sent = self.noise.sent * rows.friends
+        self._no_fakes = np.zeros(self.items.size, np.float32)
+        # Σ_f S_if `(N, 1)`.
+        self._likeness: Floats = np.asarray(rows.similarity.sum(1), np.float32)[:, None]
 
     def submit(self) -> Sent:
         """Compute the users' submissions of this round from the current V."""
@@ -150,10 +301,6 @@ class SocialTraining(SharedTraining):
             self.items.reshape(-1), self._no_fakes, self.items.shape[1], 0.0, 0.0, 0, 0,
             self._trial.key, sums.reshape(-1), shown.reshape(-1),
         )  # fmt: skip
-
-    @cached_property
-    def _no_fakes(self) -> Floats:
-        return np.zeros(self.items.size, np.float32)
 
     def _learn_users(self) -> None:
         slopes = self.slopes(self.rows, self.users)
@@ -219,11 +366,6 @@ class SocialTraining(SharedTraining):
         rest = np.sqrt(self.rows.friends[user] - 1)
         whole: NDArray[np.float64] = shown - exact + deviations * rest * others
         return whole
-
-    @cached_property
-    def _likeness(self) -> Floats:
-        """`Σ_f S_if` `(N, 1)`."""
-        return np.asarray(self.rows.similarity.sum(1), np.float32)[:, None]
 
     def models(self) -> FactorModels:
         """Return the current model."""

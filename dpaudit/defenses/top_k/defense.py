@@ -25,15 +25,20 @@ from dpaudit.defenses.item_item.slope_one import SlopeOne
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.precision import check_finite
 from dpaudit.defenses.top_k import bounds
-from dpaudit.defenses.top_k.chain import Enumeration, Rates, SetChain, ranked, set_chain, swap_sets
 from dpaudit.defenses.top_k.laws import (
     DrawnLaw,
+    Enumeration,
     JointLaw,
     PeelingLaw,
     PointLaw,
+    Rates,
+    SetChain,
     SwapLaw,
     extreme_lists,
     largest_ratio,
+    ranked,
+    set_chain,
+    swap_sets,
 )
 
 Mechanism = Literal["chain", "exact", "peeling", "joint"]
@@ -65,7 +70,7 @@ class TopK(ListDefense):
     rated. These items are the candidates.
 
     **Published.** A birth-death chain over sets close to the best one
-    (`dpaudit.defenses.top_k.chain`) is meant to draw a set with probability `∝ φ^{ε/2}`,
+    (`dpaudit.defenses.top_k.laws`) is meant to draw a set with probability `∝ φ^{ε/2}`,
     `φ = exp(Σ scores / U_r)`, eq. (28). The claim is ε for one entry of `C`. For k ≥ 2 it is false
     for every ε. Only sets that share k − 1 items with the best one can be drawn. Raising an item
     from the last rank to the first changes which sets these are, so a set that was possible before
@@ -358,7 +363,7 @@ class TopK(ListDefense):
         """Build the published chain for this row.
 
         Raises:
-            ConfigError: eq. (36) does not hold; see `dpaudit.defenses.top_k.chain.set_chain`.
+            ConfigError: eq. (36) does not hold; see `dpaudit.defenses.top_k.laws.set_chain`.
         """
         sets = swap_sets(
             ranked(exact), self.top_k, self.enumeration, self.left_window, self.right_window

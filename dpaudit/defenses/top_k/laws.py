@@ -1,23 +1,256 @@
-"""The laws of released top-k lists and sets: their draws, log-probabilities and largest ratios."""
+"""The laws of released top-k lists and sets: their draws, log-probabilities and largest ratios.
+
+**The birth-death chain over top-k sets** of Park & Acharya 2011, sections 4.2 to 4.5. Candidates
+are ranked 1 … M by decreasing score, with ties broken by the lower item. `S_0` holds the ranks
+1 … k. Every other set swaps one of the last `N1` ranks of S_0 for a rank beyond k. The score f(S)
+of a set is the sum of its items' scores, and `φ(S) = exp(f(S)/U_r)` (Proposition 4.2).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.core.errors import InputError
+from dpaudit.core.errors import ConfigError, InputError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import ListLaw
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.top_k.chain import SetChain
+from dpaudit.defenses.item_model import ExactScores
 from dpaudit.kernels.top_k import lists
 
+Enumeration = Literal["meant", "printed"]
+Rates = Literal["printed", "halved"]
+UpperBound = float | Literal["paper-rule", "largest-rate"]
 Vector = NDArray[np.float64]
+Ranks = NDArray[np.int64]
+
+
+def ranked(exact: ExactScores) -> NDArray[np.int32]:
+    """Return the candidates by decreasing score, ties broken by the lower item, `(M,)`."""
+    candidates = exact.candidates
+    return candidates[np.argsort(-exact.scores[candidates], kind="stable")]
+
+
+def meant_swaps(items: int, k: int, left: int, right: int) -> tuple[Ranks, Ranks]:
+    """Return the swaps as the text of section 4.4 describes them.
+
+    They use windows of `N1 = left` ranks up to k and `N2 = right` ranks beyond k. Set j ≥ 1 leaves
+    out rank `k − j1 + 1` and takes in rank `k + j2`,
+
+        j1 = (⌊(j−1)/N2⌋ mod N1) + 1,    j2 = ⌊(j−1)/(N1·N2)⌋·N2 + ((j−1) mod N2) + 1.
+
+    After N1·N2 sets the right window moves on by N2 ranks. A last, incomplete window is omitted. No
+    set occurs twice.
+
+    Returns:
+        The ranks left out and taken in by every state `(J,)`; both `k` for `S_0`, which swaps none.
+    """
+    j = np.arange((items - k) // right * left * right)
+    out = k - j // right % left
+    into = k + j // (left * right) * right + j % right + 1
+    return np.append(k, out), np.append(k, into)
+
+
+def printed_swaps(items: int, k: int, left: int, right: int) -> tuple[Ranks, Ranks]:
+    """Return the swaps by the printed formula of section 4.4.
+
+    `S_1` is that of the text. `S_{j+1}` for j ≥ 1 has
+
+        j1 = (⌊(j−1)/N2⌋ + 1) − ⌊(⌊(j−1)/N2⌋ + 1)/N1⌋,   j2 = ⌊(j−1)/(N1·N2)⌋·N2 + (j − ⌊j/N2⌋).
+
+    The formula repeats sets (`S_2 = S_1`), and j1 and j2 exceed their windows. The sequence ends
+    before the first rank left out that is not in 1 … k, or rank taken in that is not in k+1 … M.
+
+    Returns:
+        As `meant_swaps`, except that several states may have the same set.
+    """
+    if items == k:
+        return np.array([k]), np.array([k])
+    j = np.arange(1, 2 * left * items + 3)
+    row = (j - 1) // right + 1
+    out = k - (row - row // left) + 1
+    into = k + (j - 1) // (left * right) * right + j - j // right
+    outside = (out < 1) | (out > k) | (into <= k) | (into > items)
+    end = int(np.argmax(outside))
+    return np.append([k, k], out[:end]), np.append([k, k + 1], into[:end])
+
+
+@dataclass(frozen=True, eq=False)
+class SwapSets:
+    """The sets of a chain's states, each `S_0` with at most one item swapped.
+
+    Attributes:
+        order: the candidates by rank `(M,)`.
+        k: the number of items of a set.
+        out: the rank that each state leaves out `(J,)`, counted from 1.
+        into: the rank that each state takes in `(J,)`; equal to `out` if nothing is swapped.
+    """
+
+    order: NDArray[np.int32]
+    k: int
+    out: Ranks
+    into: Ranks
+
+    def items(self, states: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the items of these states' sets, increasing, `(W, k)`."""
+        kinds, place = np.unique(states, return_inverse=True)
+        ranks = np.tile(np.arange(1, self.k + 1), (len(kinds), 1))
+        ranks[np.arange(len(kinds)), self.out[kinds] - 1] = self.into[kinds]
+        rows: NDArray[np.int32] = np.sort(self.order[ranks - 1], axis=1)
+        return rows[place]
+
+    def totals(self, scores: NDArray[np.float32]) -> Vector:
+        """Return the sum of the scores of every state's set `(J,)`, from all items' `scores`."""
+        ranked_scores = scores[self.order].astype(np.float64)
+        best = ranked_scores[: self.k].sum()
+        totals: Vector = best - ranked_scores[self.out - 1] + ranked_scores[self.into - 1]
+        return totals
+
+    @property
+    def code(self) -> Ranks:
+        """`code_of` every state's set `(J,)`."""
+        return self.code_of(self.out, self.into)
+
+    def code_of(self, out: Ranks, into: Ranks) -> Ranks:
+        """Return a number that identifies the set with these ranks swapped."""
+        return out * (len(self.order) + 1) + into
+
+
+def swap_sets(
+    order: NDArray[np.int32], k: int, enumeration: Enumeration, left: int, right: int
+) -> SwapSets:
+    """Build the sets of an enumeration; `order` is that of `ranked`, `left` N1, `right` N2."""
+    swaps = meant_swaps if enumeration == "meant" else printed_swaps
+    return SwapSets(order, k, *swaps(len(order), k, left, right))
+
+
+@dataclass(frozen=True, eq=False)
+class SetChain:
+    """The chain in discrete time, eq. (34), which starts in `S_0`.
+
+    Attributes:
+        sets: the set that each state releases.
+        up: `λ_j Δt` `(J,)`, 0 for the last state.
+        down: `μ_j Δt` `(J,)`, 0 for the first state.
+        log_stationary: the logarithm of the stationary law `(J,)`.
+    """
+
+    sets: SwapSets
+    up: Vector
+    down: Vector
+    log_stationary: Vector
+
+    @property
+    def stationary(self) -> Vector:
+        """The stationary law `(J,)`."""
+        law: Vector = np.exp(self.log_stationary)
+        return law
+
+    def law(self, steps: int) -> Vector:
+        """Return the law of the state after this number of steps `(J,)`, exact up to rounding."""
+        return self.laws([steps])[0]
+
+    def laws(self, steps: Sequence[int]) -> Vector:
+        """Return the laws after these numbers of steps, which must not decrease, `(S, J)`."""
+        law = np.zeros(len(self.up))
+        law[0] = 1.0
+        rows, done = np.empty((len(steps), len(law))), 0
+        for row, count in zip(rows, steps, strict=True):
+            lists.chain_law(law, self.up, self.down, count - done)
+            row[:], done = law, count
+        return rows
+
+    def explored(self, steps: int, top: int) -> Vector:
+        """Return the probability of each number of visited states, at most `top`.
+
+        The chain moves between neighbouring states from state 0, so it visits them in their order.
+        The probability that it reaches state j within `steps` is that of a chain that stops at j
+        to be there.
+
+        Returns:
+            The probabilities of 1, 2, …, `top` visited states, or of as many as the chain has.
+        """
+        reached = np.ones(min(top, len(self.up)))
+        for state in range(1, len(reached)):
+            up, down = self.up[: state + 1].copy(), self.down[: state + 1].copy()
+            up[state] = down[state] = 0.0
+            reached[state] = replace(self, up=up, down=down).law(steps)[state]
+        return -np.diff(reached, append=0.0)
+
+    def divergence_of(self, laws: Vector, top: int | None = None) -> Vector:
+        """Return `KL(π_t ‖ π)` of laws after some steps from the stationary law, in nats `(S,)`.
+
+        Args:
+            laws: the laws after the steps `(S, J)`.
+            top: compare the laws given that the state is one of the first `top`; None for all
+                states.
+        """
+        laws, log_limit = laws[:, :top], self.log_stationary[:top]
+        laws = laws / laws.sum(axis=1, keepdims=True)
+        log_limit = log_limit - np.logaddexp.reduce(log_limit)
+        # 0 ln 0 = 0
+        log_laws = np.log(np.where(laws > 0, laws, 1.0))
+        divergence: Vector = np.maximum((laws * (log_laws - log_limit)).sum(axis=1), 0.0)
+        return divergence
+
+
+def set_chain(
+    sets: SwapSets, log_phi: Vector, epsilon: float, rates: Rates, u_s: UpperBound
+) -> SetChain:
+    """Build the chain over these sets.
+
+    Its rates are `λ_j = (φ_{j+1}/φ_j)^a` and `μ_{j+1} = 1/λ_j`, so the stationary law is
+    `∝ φ^{2a}`. The printed rates, eq. (31), have `a = ε/2`. Their law is `φ^ε`, eq. (32), and not
+    the `φ^{ε/2}` of eq. (28), which `a = ε/4` (`halved`) gives.
+
+    **Proposition 4.1** says that `Δt ≤ 1/U_s` satisfies eq. (36) if φ does not increase with j and
+    `φ_j/φ_{j+1} ≤ U_s/2`. For `q = φ_{j−1}/φ_j` in [1, U_s/2], `λ_j + μ_j ≤ 1 + q^{ε/2}`, with
+    equality if `φ_{j+1} = φ_j`. The condition `1 + (U_s/2)^{ε/2} ≤ U_s` holds for every U_s ≥ 2 iff
+    ε ≤ 2, and for a given U_s > 2 iff `ε ≤ 2 ln(U_s − 1)/ln(U_s/2)`, which is 2.56 for U_s = 20.
+    For larger ε the proposition is false (its proof writes ε for ε/2 in the rates and then drops
+    it). With `halved` both bounds on ε double.
+
+    Args:
+        sets: the sets of the states.
+        log_phi: `ln φ` of every state `(J,)`.
+        epsilon: ε.
+        rates: see above.
+        u_s: `U_s = 1/Δt`; `paper-rule` is `10 φ(S_0)/φ(S_1)`, `largest-rate` is the least U_s that
+            satisfies eq. (36).
+
+    Raises:
+        ConfigError: eq. (36) does not hold, so the chain would stay in a state with a negative
+            probability.
+    """
+    exponent = epsilon / {"printed": 2, "halved": 4}[rates]
+    rise = exponent * np.diff(log_phi)
+    log_up, log_down = np.append(rise, -np.inf), np.append(-np.inf, -rise)
+    # ln max_j (λ_j + μ_j), the logarithm of the least U_s that satisfies eq. (36).
+    least = float(np.logaddexp(log_up, log_down).max()) if len(log_up) > 1 else 0.0
+    if u_s == "largest-rate":
+        log_u = least
+    elif u_s == "paper-rule":
+        log_u = math.log(10) - (float(log_phi[1] - log_phi[0]) if len(log_phi) > 1 else 0.0)
+    else:
+        log_u = math.log(u_s)
+    if log_u < least - 1e-12:
+        shown = f"{math.exp(log_u):.5g}" if u_s == "paper-rule" else f"{u_s:g}"
+        enough = f"{1.0001 * math.exp(least):.5g}" if least < 700 else f"e^{least + 1:.6g}"
+        raise ConfigError(
+            f"with epsilon = {epsilon:g} and u_s = {shown} the chain would stay in a state with a "
+            f"negative probability: set u_s to at least {enough}, or to 'largest-rate'"
+        )
+    log_law = 2 * exponent * log_phi
+    log_law -= np.logaddexp.reduce(log_law)
+    return SetChain(sets, np.exp(log_up - log_u), np.exp(log_down - log_u), log_law)
+
+
 Items = NDArray[np.int32]
 Scores = NDArray[np.float32]
 

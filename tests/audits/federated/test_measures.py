@@ -26,7 +26,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.observation import TrainingTranscript as ServerTranscript
+from dpaudit.defenses.federated.fake_gradients import TrainingTranscript as ServerTranscript
 from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, Measurement
 

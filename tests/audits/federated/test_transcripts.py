@@ -26,8 +26,7 @@ from dpaudit.audits.federated.transcripts import Checkpoint, Finding, Truth, run
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 from dpaudit.data import Ratings, Scale
-from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.observation import Distances
+from dpaudit.defenses.federated.fake_gradients import Distances, FakeGradients
 
 Exact = NDArray[np.float64]
 N, M, D = 24, 10, 3

@@ -30,12 +30,11 @@ from dpaudit.audits.federated.transcripts import (
     holm,
 )
 from dpaudit.bounds.frequentist.means import betting_mean
-from dpaudit.bounds.frequentist.roc import clustered_auc
-from dpaudit.bounds.frequentist.roc_limits import calls
+from dpaudit.bounds.frequentist.roc import calls, clustered_auc
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.core.transcripts import UserItemPairs, Verdicts
-from dpaudit.defenses.federated.observation import Distances
+from dpaudit.defenses.federated.fake_gradients import Distances
 
 Exact = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from dpaudit.audits.membership.calibration import Curve, best_threshold, ranks
-from dpaudit.bounds.frequentist.roc_limits import calls
+from dpaudit.bounds.frequentist.roc import calls
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]

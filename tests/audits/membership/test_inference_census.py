@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from dpaudit.audits.membership.calibration import Judged, ranks
 from dpaudit.audits.membership.inference import Number, TargetSampling, numbers
-from dpaudit.bounds.frequentist.roc_limits import present_above
+from dpaudit.bounds.frequentist.roc import present_above
 from dpaudit.record.values import Census
 
 Numbers = NDArray[np.float64]

@@ -11,8 +11,7 @@ from dpaudit.auditor.kind import Forecast
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.audits.on_demand.games import forecast
-from dpaudit.bounds.planning import trials_needed
-from dpaudit.bounds.power import detectable_epsilon
+from dpaudit.bounds.planning import detectable_epsilon, trials_needed
 from dpaudit.core.errors import InputError
 
 BASE: dict[str, Any] = {

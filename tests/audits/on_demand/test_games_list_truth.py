@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpaudit.audits.on_demand.games import place_epsilon
-from dpaudit.claims.park_acharya_2011.data import first_of_two
+from dpaudit.claims.park_acharya_2011 import first_of_two
 
 
 def scores(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dpaudit.audits.on_demand.measures import ALL, EXPLORED, MOST, chosen_users, mean_divergence
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.defenses.top_k.chain import SetChain
 from dpaudit.defenses.top_k.defense import TopK
+from dpaudit.defenses.top_k.laws import SetChain
 
 STEPS = [0, 1, 7, 50]
 

@@ -13,8 +13,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 from sklearn.metrics import roc_auc_score
 
 from dpaudit.bounds.frequentist.intervals import clopper_pearson
-from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, rate_at
-from dpaudit.bounds.frequentist.roc_limits import calls
+from dpaudit.bounds.frequentist.roc import auc_in_folds, calls, clustered_auc, rate_at
 from dpaudit.core.errors import InputError
 
 Values = NDArray[np.float64]

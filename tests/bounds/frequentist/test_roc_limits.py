@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from dpaudit.bounds.frequentist.roc_limits import (
+from dpaudit.bounds.frequentist.roc import (
     advantage_limits,
     area_limits,
     calls,

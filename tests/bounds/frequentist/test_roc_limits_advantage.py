@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.bounds.frequentist.roc_limits import best_advantage
+from dpaudit.bounds.frequentist.roc import best_advantage
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 

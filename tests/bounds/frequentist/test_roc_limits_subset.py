@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
-from dpaudit.bounds.frequentist.roc_limits import independent, subset_share
+from dpaudit.bounds.frequentist.roc import independent, subset_share
 from dpaudit.core.errors import InputError
 
 

@@ -12,12 +12,13 @@ from inclusion import INCLUSION  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.power import label_power
+from dpaudit.bounds.planning import label_power
 from dpaudit.claims.catalogue import chosen
-from dpaudit.claims.entry import Check, PublishedClaim
-from dpaudit.claims.trained_games import PosteriorGame, StepsGame
-from dpaudit.claims.wang_tang_2017 import algebra, data
-from dpaudit.claims.wang_tang_2017.descent import BatchGame
+from dpaudit.claims.games import PosteriorGame, StepsGame
+from dpaudit.claims.record import Check, PublishedClaim
+from dpaudit.claims.wang_tang_2017 import data
+from dpaudit.claims.wang_tang_2017 import data as algebra
+from dpaudit.claims.wang_tang_2017.games import BatchGame
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity

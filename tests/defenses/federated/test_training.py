@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import NoModelError
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
-from dpaudit.defenses.factors import joined_models, width
-from dpaudit.defenses.federated.candidates import Candidates
-from dpaudit.defenses.federated.clients import AdaDelta
+from dpaudit.defenses.factors import joined, width
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.federated.settings import FakeGradientsSettings
-from dpaudit.defenses.federated.training import FederatedTraining
+from dpaudit.defenses.federated.settings import Candidates, FakeGradientsSettings
+from dpaudit.defenses.federated.training import AdaDelta, FederatedTraining
 
 STARS = Scale()
 N, M = 14, 9
@@ -600,7 +598,7 @@ def test_models_predict_by_the_factors_and_are_joined_in_order() -> None:
         )
         for f in trainings
     ]
-    models = joined_models([training.models() for training in trainings])
+    models = joined([training.models() for training in trainings])
     assert models.trials == 3
     np.testing.assert_allclose(models.predict(users, items), expected, atol=1e-5)
     public = models.public(np.empty(0, np.int32))

@@ -16,8 +16,7 @@ from dpaudit.core.errors import ConfigError, DataError, DpauditError, NoModelErr
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingAdded, RatingRemoved, UserReplaced, apply
 from dpaudit.data.ratings import Friends, Ratings, Scale
-from dpaudit.defenses.social.ranking import PrivSRRanking
-from dpaudit.defenses.social.ranking_training import RankingTraining
+from dpaudit.defenses.social.ranking import PrivSRRanking, RankingTraining
 from dpaudit.defenses.social.rows import RankingRows
 
 PURCHASES = Scale(1, 1, 1)

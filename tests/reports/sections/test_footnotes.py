@@ -8,7 +8,7 @@ from records import estimate, make_result  # type: ignore[import-not-found]
 
 from dpaudit.auditor.means import joint_mean
 from dpaudit.audits.trained.subject import over_folds
-from dpaudit.bounds.frequentist.clusters import student_mean
+from dpaudit.bounds.frequentist.intervals import student_mean
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Family, Measurement
 from dpaudit.record.values import Census
