@@ -164,8 +164,7 @@ def bounds(scores: int) -> Iterator[Case]:
     )
     yield Case("label test, 2e6 scores", lambda: label_epsilon(absent, present, delta=DELTA))
     yield Case(
-        "two-sample form, 2e5 runs",
-        lambda: two_sample_epsilon(present[:100_000], absent[:100_000]),
+        "two-sample form, 2e5 runs", lambda: two_sample_epsilon(present[:100_000], absent[:100_000])
     )
     yield Case(
         "one run, m = 20 000", lambda: one_run_epsilon(CANARIES, CANARIES, correct, delta=DELTA)

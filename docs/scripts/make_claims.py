@@ -37,10 +37,7 @@ class Printed(Progress):
 def main() -> None:
     """Write the page."""
     social = [entry for entry in catalogue() if entry.id.startswith("privsr")]
-    extra = [
-        *on_real_data(_sources(DATA), catalogue()),
-        *on_real_data(_sources(SOCIAL), social),
-    ]
+    extra = [*on_real_data(_sources(DATA), catalogue()), *on_real_data(_sources(SOCIAL), social)]
     found = verify(catalogue(), extra=extra, progress=Printed())
     title, _, rest = render_markdown(found).partition("\n\n")
     write_text(ROOT / "docs" / "claims" / "verdicts.md", f"{title}\n\n{HEAD}{rest}")

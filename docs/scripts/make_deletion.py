@@ -99,10 +99,7 @@ def audits_of(
 
 def implicit(model: str) -> dict[str, Any]:
     """Return the table of a model of implicit."""
-    return {
-        "library": "implicit",
-        "params": {"model": model, "settings": {"factors": 32}},
-    }
+    return {"library": "implicit", "params": {"model": model, "settings": {"factors": 32}}}
 
 
 COMMON = ("filter", "drop-rows", "ascent", "fine-tune", "retrain")
@@ -145,11 +142,7 @@ def main(folder: Path, *options: str) -> None:
 
 def _result(audit: Audit, folder: Path, trainings: int) -> AuditResult:
     name = f"{audit.name}-{trainings}"
-    membership = {
-        "units": list(UNITS),
-        "trainings": trainings,
-        "observers": audit.observers,
-    }
+    membership = {"units": list(UNITS), "trainings": trainings, "observers": audit.observers}
     config = folder / f"{name}.toml"
     tables = {"seed": 7, "data": audit.data, "membership": membership}
     write_text(config, toml.render({**tables, "recommender": [dict(audit.table)]}))

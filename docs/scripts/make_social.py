@@ -173,10 +173,7 @@ class Page:
 
 
 def _figure(
-    said: words.Said,
-    results: Results,
-    shown: Iterable[Table],
-    papers: Places | None = None,
+    said: words.Said, results: Results, shown: Iterable[Table], papers: Places | None = None
 ) -> list[str]:
     """The section of one figure: the paper, our tables, the verdicts."""
     return [said.head(), *map(captioned, shown), said.judged(results, papers)]

@@ -115,12 +115,7 @@ CATEGORY_LISTS = _figure_14(
     "noise leaves something of their factors, which it does where they are many",
     "Figure 14: likes of three categories, or as many at random",
     HITS,
-    Across(
-        "fewer of them are found than at random",
-        TAKEN,
-        RANKING,
-        TURNED,
-    ),
+    Across("fewer of them are found than at random", TAKEN, RANKING, TURNED),
     Across(_LESS, LEAKED, RANKING, TURNED),
 )
 CATEGORY_RATINGS = _figure_14(

@@ -149,9 +149,7 @@ def _figure_1(example: str, data: str, starts: str = "") -> Page:
         said=(
             _beaten("from ε = 20 on DPSGD-MF beats PCC and COS", (MF_PAPER, MF_TUNED), 20),
             _beaten(
-                "from ε = 1 on DPSGD-PNBM beats PCC and COS",
-                (SGD_PAPER, SGD_START, SGD_TUNED),
-                1,
+                "from ε = 1 on DPSGD-PNBM beats PCC and COS", (SGD_PAPER, SGD_START, SGD_TUNED), 1
             ),
             Said(
                 "at small ε DPSGD-PNBM beats DPSGD-MF",

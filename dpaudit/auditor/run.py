@@ -236,11 +236,7 @@ class Measured:
 
 
 def run_shard(
-    plan: Plan,
-    shard: Shard,
-    *,
-    workers: Workers = ONE_THREAD,
-    progress: Progress | None = None,
+    plan: Plan, shard: Shard, *, workers: Workers = ONE_THREAD, progress: Progress | None = None
 ) -> list[str]:
     """Run one shard's part of the tasks, and keep their results in the folder.
 
@@ -286,11 +282,7 @@ def run_shard(
 
 
 def merge(
-    folders: Sequence[Path],
-    output: Path,
-    *,
-    force: bool = False,
-    progress: Progress | None = None,
+    folders: Sequence[Path], output: Path, *, force: bool = False, progress: Progress | None = None
 ) -> records.AuditResult:
     """Merge the results of all shards into one folder, and make the record.
 

@@ -292,12 +292,7 @@ def check_trials(trials: int) -> None:
 
 Game = Literal["laplace", "gaussian", "randomized-response"]
 Method = Literal[
-    "clopper-pearson",
-    "label test",
-    "likelihood",
-    "two-sample",
-    "sequential",
-    "one-run",
+    "clopper-pearson", "label test", "likelihood", "two-sample", "sequential", "one-run"
 ]
 
 # The number of candidate events, and of points at which laws are integrated.
@@ -368,12 +363,7 @@ class PowerPlan:
 
 
 def plan(
-    claimed: float,
-    *,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    trials: int,
-    game: Game,
+    claimed: float, *, delta: float = 0.0, confidence: float = 0.95, trials: int, game: Game
 ) -> PowerPlan:
     """Compute the smallest violations that each method finds; deterministic.
 

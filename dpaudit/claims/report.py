@@ -298,8 +298,7 @@ def charts(verification: Verification) -> list[Chart]:
     color = parts.color(verdicts)
     color.legend = alt.Legend(symbolOpacity=1)
     base = parts.drawn_from("points").encode(
-        y=alt.Y("entry:N", sort=entries, title=None, axis=None),
-        color=color,
+        y=alt.Y("entry:N", sort=entries, title=None, axis=None), color=color
     )
     names = parts.drawn_from("entries").mark_text(align="left", dx=4, dy=-9, color=parts.INK)
     layers = [

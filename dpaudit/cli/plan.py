@@ -227,12 +227,7 @@ def _gaps(cost: Cost, timing: float) -> Iterator[str]:
 
 
 def _plan_methods(
-    epsilon: float,
-    delta: float,
-    confidence: float,
-    trials: int,
-    game: str,
-    factor: float | None,
+    epsilon: float, delta: float, confidence: float, trials: int, game: str, factor: float | None
 ) -> None:
 
     from dpaudit.bounds import planning

@@ -59,9 +59,7 @@ class Estimate(BaseModel):
     def mapped(self, increasing: Callable[[float], float]) -> Self:
         """Return the estimate of an increasing function of what is estimated."""
         return self.changed(
-            value=increasing(self.value),
-            lower=increasing(self.lower),
-            upper=increasing(self.upper),
+            value=increasing(self.value), lower=increasing(self.lower), upper=increasing(self.upper)
         )
 
     @classmethod

@@ -260,9 +260,7 @@ def _of_frame(table: RawTable, kind: str) -> Ratings:
     repairs = *table.repairs, *unused, *user.repairs("user"), *item.repairs("item")
     shape = len(user.names), len(item.names)
     return _valued(user.codes, item.codes, values, shape, None if wrong else time).repaired(
-        *repairs,
-        user_ids=np.array(user.names, object),
-        item_ids=np.array(item.names, object),
+        *repairs, user_ids=np.array(user.names, object), item_ids=np.array(item.names, object)
     )
 
 

@@ -151,8 +151,7 @@ def edited(profile: Profile, change: RatingChange) -> Profile:
         return kept
     at = int(np.searchsorted(kept.items, change.item))
     return Profile(
-        np.insert(kept.items, at, change.item),
-        np.insert(kept.values, at, np.float32(change.value)),
+        np.insert(kept.items, at, change.item), np.insert(kept.values, at, np.float32(change.value))
     )
 
 

@@ -323,11 +323,7 @@ class Log:
 
 
 def run(
-    words: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    seconds: float,
-    scratch: Path,
+    words: Sequence[str], cwd: Path, environment: Mapping[str, str], seconds: float, scratch: Path
 ) -> tuple[int | None, Log]:
     """Run a command to its end, or to its limit; its standard input is empty.
 

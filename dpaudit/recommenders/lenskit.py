@@ -133,10 +133,7 @@ class LensKit(Library):
                 if scorer is not None:
                     scorer.train(data, options)
             return _Scored(
-                interactions,
-                data,
-                model,
-                fallback and _Scored(interactions, data, fallback, None),
+                interactions, data, model, fallback and _Scored(interactions, data, fallback, None)
             )
 
     def factors(self, fitted: _Scored) -> Factors | None:

@@ -85,19 +85,14 @@ AT = Field(
     labelled=True,
 )
 BASIS = Field(
-    "basis",
-    "what is recovered or guessed from what, or which two numbers are compared",
-    where=True,
+    "basis", "what is recovered or guessed from what, or which two numbers are compared", where=True
 )
 PART = Field("part", "which part of a divergence, value of an assumption, or quantile over users")
 OBSERVER = Field(
     "observer", "who saw submissions, messages to friends, or a trained model", where=True
 )
 UNIT = Field(
-    "unit",
-    "what a target is: `interaction` or `user`",
-    where=True,
-    place="{unit} ({observer})",
+    "unit", "what a target is: `interaction` or `user`", where=True, place="{unit} ({observer})"
 )
 EVENT = Field("event", "the event behind the bound, chosen on other trials", key=False)
 SHIFT = Field(

@@ -13,12 +13,7 @@ from dpaudit.core.exit_codes import exit_code
 from dpaudit.core.messages import plain, quoted
 from dpaudit.execution.tasks import tool_version
 from dpaudit.record.comparison import Comparison
-from dpaudit.record.result import (
-    AuditResult,
-    PlaceRecord,
-    RunOutcome,
-    concluded,
-)
+from dpaudit.record.result import AuditResult, PlaceRecord, RunOutcome, concluded
 from dpaudit.record.result import accepted as accepted_findings
 from dpaudit.record.storage import NAME
 from dpaudit.reports import digest, palette, rules

@@ -33,11 +33,7 @@ TRAINED: dict[str, Any] = {
     "data": DATA,
     "train": {"folds": 2, "trials": 1},
     "model": [
-        {
-            "defense": "dpsgd-mf",
-            "epsilon": [0.1, 140],
-            "params": {"dimensions": 2, "epochs": 2},
-        }
+        {"defense": "dpsgd-mf", "epsilon": [0.1, 140], "params": {"dimensions": 2, "epochs": 2}}
     ],
     "game": [{"pair": "data", "trials": 400}, {"pair": "many", "trials": 60, "candidates": 10}],
     "gate": [GATE],

@@ -420,12 +420,7 @@ def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> Non
             "transcript.trials",
             {"attack": None, "step": 3, "part": "whole"},
         ),
-        (
-            "trained",
-            "game.kl",
-            "game.trials",
-            {"pair": "here", "estimator": "one threshold"},
-        ),
+        ("trained", "game.kl", "game.trials", {"pair": "here", "estimator": "one threshold"}),
         ("on_demand", "sybil.accuracy", "sybil.trials", {}),
         ("trained", "attack.auc", "transcript.trials", {}),
         ("trained", "leak", "game.trials", {"pair": "here"}),

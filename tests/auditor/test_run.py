@@ -70,10 +70,7 @@ def test_ratings_of_users_with_many_weigh_more_where_each_is_drawn_equally_often
     nearest = {"params": {"reader": "round"}}
     record = run(
         model=[{"label": "published", "epsilon": 10}],
-        attack=[
-            {"label": "users", **nearest},
-            {"label": "ratings", "draw": "ratings", **nearest},
-        ],
+        attack=[{"label": "users", **nearest}, {"label": "ratings", "draw": "ratings", **nearest}],
         audit={"trials": 200_000},
         game=[],
     )
@@ -206,11 +203,7 @@ def test_a_pair_from_the_data(result: AuditResult) -> None:
         ({"model": {"defense": "cosine", "params": {"top_k": 5}}}, "data.binarize"),
         ({"data": BASE["data"] | {"binarize": 1}}, "use the defense 'cosine'"),
         (
-            {
-                "data": BASE["data"] | {"binarize": 1},
-                "model": {"defense": "top-k"},
-                "attack": [],
-            },
+            {"data": BASE["data"] | {"binarize": 1}, "model": {"defense": "top-k"}, "attack": []},
             "top-k needs ratings",
         ),
     ],

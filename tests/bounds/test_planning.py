@@ -266,12 +266,7 @@ def planned(game: Game) -> PowerPlan:
     [
         (game, method)
         for game in GAMES
-        for method in (
-            "label test",
-            "likelihood",
-            "two-sample",
-            "sequential",
-        )
+        for method in ("label test", "likelihood", "two-sample", "sequential")
         # At δ = 0 one L above the claim decides; at atoms so does a grid.
         if method != "likelihood" or game == "gaussian"
     ],

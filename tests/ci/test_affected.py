@@ -33,10 +33,7 @@ def test_a_change_runs_what_may_read_it(readers: dict[str, set[str]]) -> None:
         (name, test)
         for name, tests in {
             # What is imported, in a function and through others too.
-            "dpaudit/kernels/noise.py": [
-                "kernels.test_noise",
-                "defenses.social.test_training",
-            ],
+            "dpaudit/kernels/noise.py": ["kernels.test_noise", "defenses.social.test_training"],
             "dpaudit/core/errors.py": ["bounds.frequentist.test_labels"],
             # A helper, a helper's helper, and a program that a test starts by its name.
             "tests/support/wald.py": ["end_to_end.test_soundness"],

@@ -49,11 +49,7 @@ def some(users: int = 150, per_user: int = 35) -> Ratings:
     least = min(20, per_user)
     return generate(
         SyntheticParams(
-            n_users=users,
-            n_items=120,
-            mean_per_user=per_user,
-            minimum_per_user=least,
-            seed=4,
+            n_users=users, n_items=120, mean_per_user=per_user, minimum_per_user=least, seed=4
         )
     )
 

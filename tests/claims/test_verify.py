@@ -347,9 +347,7 @@ def test_an_outcome_that_was_changed_is_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"trials": 1000}, {"confidence": 0.9}],
-    ids=lambda changes: next(iter(changes)),
+    "changes", [{"trials": 1000}, {"confidence": 0.9}], ids=lambda changes: next(iter(changes))
 )
 def test_other_options_take_no_outcome(tmp_path: Path, changes: dict[str, Any]) -> None:
     verify(catalogue(), folder=tmp_path)

@@ -89,14 +89,8 @@ def direct(method: str, seed: int = 0) -> Estimate:
 CALLS: dict[str, tuple[tuple[str, ...], Estimate]] = {
     "counts": (("--counts", "80,20,20,80"), clopper_pearson_epsilon(COUNTS, **OPTIONS)),
     **{
-        f"counts {name}": (
-            ("--counts", "80,20,20,80", "--method", name),
-            bound(COUNTS, **OPTIONS),
-        )
-        for name, bound in {
-            "clopper-pearson": clopper_pearson_epsilon,
-            "gdp": gdp_epsilon,
-        }.items()
+        f"counts {name}": (("--counts", "80,20,20,80", "--method", name), bound(COUNTS, **OPTIONS))
+        for name, bound in {"clopper-pearson": clopper_pearson_epsilon, "gdp": gdp_epsilon}.items()
     },
     "one run": (("--one-run", "100,40,35"), one_run_epsilon(100, 40, 35, **OPTIONS)),
     "one run gdp": (

@@ -52,11 +52,7 @@ def test_columns_are_stated(data: Path, tmp_path: Path) -> None:
     [("user=0,item=2\n", Columns(user=0, item=2)), ("\n", Columns(user=0, item=1, rating=3))],
 )
 def test_a_terminal_is_asked(
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str,
-    columns: Columns,
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, columns: Columns
 ) -> None:
     monkeypatch.setattr(stated, "_asks", lambda: True)
     config = tmp_path / "dpaudit.toml"

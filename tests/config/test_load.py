@@ -80,10 +80,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
         ),
         ("[attributes]\ncolumn = []", ["attributes.column = []: give at least 1 item"]),
         ("sed = 3", ["line 1", "sed", "did you mean 'seed'?"]),
-        (
-            SMALL + "[audit]\ntrial = 5",
-            ["line 11", "audit.trial", "did you mean 'trials'?"],
-        ),
+        (SMALL + "[audit]\ntrial = 5", ["line 11", "audit.trial", "did you mean 'trials'?"]),
         ("[[model]]\nepsilonn = 1", ["line 2", "epsilonn", "did you mean 'epsilon'?"]),
         ("[model]\nepsilon = -1", ["line 2", "model.0.epsilon.0 = -1", "greater than 0"]),
         ("[model]\nepsilon = [1, 1]", ["epsilon contains a value twice"]),
@@ -241,10 +238,7 @@ def test_a_nonprivate_model_has_infinite_epsilon(tmp_path: Path) -> None:
             ],
         ),
         ("[[game]]\nobserve = 'public'", ["observe = 'public'", "use one of list, values"]),
-        (
-            "[[game]]\nattack = 'canary'",
-            ["'canary' reads nothing", "such as 'likelihood-ratio'"],
-        ),
+        ("[[game]]\nattack = 'canary'", ["'canary' reads nothing", "such as 'likelihood-ratio'"]),
         ("[data\n", ["not valid TOML", "line 1"]),
         ("[data]\nformat = 'movielens-100k'", ["path is missing"]),
     ],
@@ -373,12 +367,7 @@ def test_overrides_replace_any_value(tmp_path: Path) -> None:
     config = load_as(
         OnDemandConfig,
         path,
-        [
-            "seed=9",
-            "audit.trials=50",
-            "model.epsilon=[2]",
-            "attack.0.label=mine",
-        ],
+        ["seed=9", "audit.trials=50", "model.epsilon=[2]", "attack.0.label=mine"],
     )
     assert (config.seed, config.audit.trials, config.model[0].epsilon) == (9, 50, [2.0])
     assert config.attack[0].label == "mine"

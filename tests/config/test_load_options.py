@@ -106,11 +106,7 @@ WRONG = [
     (FILE, "model.0.defense=top-k", "shows lists and no predictions"),
     (FILE, "attack.0.name=likelihood-ratio", ": attack.0: 'likelihood-ratio' cannot be used in"),
     (FILE, "attack.0.params.reader=rond", ": attack.0.params.reader = 'rond': input should be"),
-    (
-        FILE,
-        "game.0.pair=tigt",
-        ": game.0.pair = 'tigt' is none of model 'slope-one published'",
-    ),
+    (FILE, "game.0.pair=tigt", ": game.0.pair = 'tigt' is none of model 'slope-one published'"),
     (FILE, "sybil.attack=linear-ideal", ": sybil.0.attack = 'linear-ideal' makes no accounts"),
     (MEMBERSHIP, "recommender.0.library=implict", ": recommender.0: there is no recommender"),
     (MEMBERSHIP, "recommender.params.x=1", ": recommender.0.params.x is not known to recommender"),

@@ -274,14 +274,8 @@ def test_a_kind_that_is_registered_under_another_name_is_refused(
 @pytest.mark.cases(
     ("tables", "said"),
     [
-        (
-            {"number": {}, "data": {}},
-            "and this config audits functions by one number: remove it",
-        ),
-        (
-            {"number": {}, "membership": {}},
-            "[number] functions by one number: use two configs",
-        ),
+        ({"number": {}, "data": {}}, "and this config audits functions by one number: remove it"),
+        ({"number": {}, "membership": {}}, "[number] functions by one number: use two configs"),
         ({"number": {"label": 3}}, "number.label"),
     ],
 )

@@ -20,10 +20,7 @@ statement = "known"
 expires = 2027-01-31
 """
 WAIVER = Waiver(
-    id="claim/slope-one published/1",
-    owner="the team",
-    statement="known",
-    expires=date(2027, 1, 31),
+    id="claim/slope-one published/1", owner="the team", statement="known", expires=date(2027, 1, 31)
 )
 
 

@@ -142,10 +142,7 @@ def matrix(*values: complex, indices: tuple[int, ...] = (0, 1, 2)) -> csr_array:
         (matrix(1, np.nan, 3), "row 1, column 1: the rating nan is not a finite number"),
         (matrix(0, 0, 0), r"stores 3 zeros of 3 entries, which are no .* eliminate_zeros\(\)"),
         (matrix(1, 0, 1), "stores 1 zero of 3 entries"),
-        (
-            matrix(1, -1, 3),
-            r'-1 \(in 1 row\) may mark "not rated" beside .* 1 to 3: leave',
-        ),
+        (matrix(1, -1, 3), r'-1 \(in 1 row\) may mark "not rated" beside .* 1 to 3: leave'),
         (matrix(1, 2, 3, indices=(0, 1, 7)), "is damaged .* make it again from its entries"),
         (matrix(1, 2, 3, indices=(0, 1, -1)), "is damaged .* make it again from its entries"),
         (matrix(1, 2, 3)[0], "has 1 dimension: give users"),

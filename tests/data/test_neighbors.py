@@ -58,14 +58,8 @@ CHANGES: list[tuple[Change, set[tuple[int, int, float]]]] = [
     (RatingAdded(2, 3, 2), {(0, 0, 3), (0, 2, 4), (1, 1, 5), (2, 3, 2)}),
     (RatingRemoved(0, 0), {(0, 2, 4), (1, 1, 5)}),
     (UserRemoved(0), {(1, 1, 5)}),
-    (
-        UserReplaced(0, ints(1), floats(2)),
-        {(0, 1, 2), (1, 1, 5)},
-    ),
-    (
-        UserReplaced(2, ints(1), floats(2)),
-        {(0, 0, 3), (0, 2, 4), (1, 1, 5), (2, 1, 2)},
-    ),
+    (UserReplaced(0, ints(1), floats(2)), {(0, 1, 2), (1, 1, 5)}),
+    (UserReplaced(2, ints(1), floats(2)), {(0, 0, 3), (0, 2, 4), (1, 1, 5), (2, 1, 2)}),
 ]
 
 

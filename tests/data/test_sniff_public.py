@@ -79,10 +79,7 @@ LAYOUTS = {
         "u.data", lambda r: f"{r.user}\t{r.item}\t{r.rating}\t{r.time}", BY_PLACE, ratings=True
     ),
     "MovieLens 1M": Layout(
-        "ratings.dat",
-        lambda r: f"{r.user}::{r.item}::{r.rating}::{r.time}",
-        BY_PLACE,
-        ratings=True,
+        "ratings.dat", lambda r: f"{r.user}::{r.item}::{r.rating}::{r.time}", BY_PLACE, ratings=True
     ),
     "MovieLens 32M": Layout(
         "ratings.csv",

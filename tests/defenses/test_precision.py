@@ -108,9 +108,7 @@ def test_without_noise_nothing_is_rounded() -> None:
 
 
 @pytest.mark.cases("scale", [1e-9, 0.3, 1.0, 8.0, 1e7])
-def test_a_grid_is_a_power_of_two_coarse_against_draws_and_fine_against_noise(
-    scale: float,
-) -> None:
+def test_a_grid_is_a_power_of_two_coarse_against_draws_and_fine_against_noise(scale: float) -> None:
     step = precision.grid(scale)
     assert scale / 16 < step <= scale / 8
     assert math.frexp(step)[0] == 0.5

@@ -46,9 +46,7 @@ def test_every_key_of_the_schema_is_explained(rows: dict[tuple[str, str], list[s
     assert [place for place, (_, kind, _, meaning) in rows.items() if not (kind and meaning)] == []
 
 
-def test_types_and_defaults_are_those_of_the_schema(
-    rows: dict[tuple[str, str], list[str]],
-) -> None:
+def test_types_and_defaults_are_those_of_the_schema(rows: dict[tuple[str, str], list[str]]) -> None:
     assert rows["membership", "trainings"][1:3] == ["integer ≥ 1, ≤ 100000", "`24`"]
     assert rows["gate", "max"][1:3] == ['number or `"claim"`', ""]
     assert rows["gate", "metric"][2] == "required"

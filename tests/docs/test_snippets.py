@@ -19,15 +19,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from pydantic import TypeAdapter
-from snippets import (  # type: ignore[import-not-found]
-    PAGES,
-    ROOT,
-    SHELL,
-    WORDS,
-    Block,
-    blocks,
-    missing,
-)
+from snippets import PAGES, ROOT, SHELL, WORDS, Block, blocks, missing  # type: ignore[import-not-found]
 
 from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.config import MembershipConfig

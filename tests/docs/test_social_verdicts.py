@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 from records import estimate  # type: ignore[import-not-found]
 from social_numbers import Numbers, at_edge  # type: ignore[import-not-found]
-from social_verdicts import (  # type: ignore[import-not-found]
-    Alike,
-    Larger,
-    Part,
-    Sentence,
-    judged,
-    verdict,
-)
+from social_verdicts import Alike, Larger, Part, Sentence, judged, verdict  # type: ignore[import-not-found]
 
 from dpaudit.core.estimate import Estimate
 

@@ -140,8 +140,7 @@ def test_gates_and_refusals_print_no_controls(label: str, tmp_path: Path) -> Non
         assert found.exit_code == 0
         assert not unseen(found.output)
     write_text(
-        tmp_path / record.NAME,
-        record.render(worst.model_copy(update={"points": worst.points[:1]})),
+        tmp_path / record.NAME, record.render(worst.model_copy(update={"points": worst.points[:1]}))
     )
     found = CliRunner().invoke(main, ["gate", str(tmp_path)])
     assert found.exit_code == 2

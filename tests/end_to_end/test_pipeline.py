@@ -172,10 +172,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
     tools = tmp_path / "bin"
     tools.mkdir()
     python = f'case "$*" in *"-m pip "*) exit 0 ;; *) exec {sys.executable} "$@" ;; esac'
-    for name, line in (
-        ("python", python),
-        ("dpaudit", f'exec {sys.executable} -m dpaudit "$@"'),
-    ):
+    for name, line in (("python", python), ("dpaudit", f'exec {sys.executable} -m dpaudit "$@"')):
         script = tools / name
         script.write_text(f"#!/bin/sh\n{line}\n")
         script.chmod(0o755)

@@ -14,21 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, logit
-from soundness_cases import (  # type: ignore[import-not-found]
-    FREQUENTIST,
-    MECHANISMS,
-    METHODS,
-    Mechanism,
-    Method,
-    noisy_max_law,
-)
-from wald import (  # type: ignore[import-not-found]
-    ALPHA,
-    FALSE,
-    MISS,
-    OTHER,
-    claims_too_much,
-)
+from soundness_cases import FREQUENTIST, MECHANISMS, METHODS, Mechanism, Method, noisy_max_law  # type: ignore[import-not-found]
+from wald import ALPHA, FALSE, MISS, OTHER, claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon

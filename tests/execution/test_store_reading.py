@@ -14,14 +14,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hostile_stores import (  # type: ignore[import-not-found]
-    IDENTITY,
-    SCHEMAS,
-    endless,
-    filled,
-    interrupted,
-    made,
-)
+from hostile_stores import IDENTITY, SCHEMAS, endless, filled, interrupted, made  # type: ignore[import-not-found]
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import check_readable
@@ -75,11 +68,7 @@ def test_a_tree_without_end_is_given_up(tmp_path: Path) -> None:
 def test_a_store_is_opened_to_be_read_only(tmp_path: Path) -> None:
     path = filled(tmp_path)
     before = path.read_bytes()
-    with (
-        pytest.raises(sqlite3.OperationalError, match="readonly"),
-        reading(path) as file,
-        file,
-    ):
+    with pytest.raises(sqlite3.OperationalError, match="readonly"), reading(path) as file, file:
         file.execute("delete from results")
     with reading(path) as file:
         assert file.execute("pragma trusted_schema").fetchone() == (0,)

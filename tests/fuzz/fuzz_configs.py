@@ -10,15 +10,7 @@ from typing import Any
 from fuzz_checks import call  # type: ignore[import-not-found]
 from fuzz_harness import Case, Make  # type: ignore[import-not-found]
 from fuzz_small import SMALL  # type: ignore[import-not-found]
-from fuzz_values import (  # type: ignore[import-not-found]
-    TEXTS,
-    hostile,
-    mutated,
-    places,
-    toml_text,
-    toml_value,
-    torn,
-)
+from fuzz_values import TEXTS, hostile, mutated, places, toml_text, toml_value, torn  # type: ignore[import-not-found]
 
 from dpaudit.config.load import load
 

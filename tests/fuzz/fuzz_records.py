@@ -8,21 +8,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fuzz_checks import (  # type: ignore[import-not-found]
-    command,
-    refusal,
-    steering,
-)
+from fuzz_checks import command, refusal, steering  # type: ignore[import-not-found]
 from fuzz_harness import Case, Make  # type: ignore[import-not-found]
 from fuzz_small import SMALL, run  # type: ignore[import-not-found]
-from fuzz_values import (  # type: ignore[import-not-found]
-    TEXTS,
-    json_text,
-    mutated,
-    places,
-    toml_text,
-    torn,
-)
+from fuzz_values import TEXTS, json_text, mutated, places, toml_text, torn  # type: ignore[import-not-found]
 from rich.console import Console
 
 from dpaudit.core.errors import DpauditError

@@ -163,10 +163,7 @@ def distances(sample: NDArray[np.floating], law: Any) -> tuple[float, float]:
     return low, low + step / n
 
 
-LAWS = [
-    ("normal_draws", stats.norm()),
-    ("uniform_draws", stats.uniform()),
-]
+LAWS = [("normal_draws", stats.norm()), ("uniform_draws", stats.uniform())]
 
 
 @pytest.mark.long
@@ -207,10 +204,7 @@ def test_tails(draws: str, law: Any, request: pytest.FixtureRequest) -> None:
     rate = 1e-6 / 10
     for exponent in (4, 8, 12, 16, 20):
         p = 2.0**-exponent
-        for count in (
-            int((sample < law.ppf(p)).sum()),
-            int((sample > law.isf(p)).sum()),
-        ):
+        for count in (int((sample < law.ppf(p)).sum()), int((sample > law.isf(p)).sum())):
             assert plausible(count, DRAWS, p, rate)
             # An error of 5 % where there are 1000 draws or more, of a factor 4 or 1/8 elsewhere.
             for wrong in (1.05, 1 / 1.05) if exponent <= 8 else (4.0, 0.125):

@@ -378,18 +378,14 @@ PLANTED: list[tuple[Statement, Callable[[pytest.MonkeyPatch], None]]] = [
     ("check", "error"), PLANTED, ids=[f"{c.__name__}/{e.__name__}" for c, e in PLANTED]
 )
 def test_a_true_statement_fails_when_an_error_is_planted(
-    check: Statement,
-    error: Callable[[pytest.MonkeyPatch], None],
-    monkeypatch: pytest.MonkeyPatch,
+    check: Statement, error: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert check(0) is None
     error(monkeypatch)
     assert check(0) is not None
 
 
-def test_laplace_noise_of_a_tenth_less_is_too_little(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_laplace_noise_of_a_tenth_less_is_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "_laplace_scale", lambda most, epsilon: 0.9 * most / epsilon)
     assert laplace_noise(0) is not None
 

@@ -277,9 +277,7 @@ PLANTED: list[tuple[Statement, Callable[[pytest.MonkeyPatch], None]]] = [
     ("check", "error"), PLANTED, ids=[f"{c.__name__}/{e.__name__}" for c, e in PLANTED]
 )
 def test_a_true_statement_fails_when_an_error_is_planted(
-    check: Statement,
-    error: Callable[[pytest.MonkeyPatch], None],
-    monkeypatch: pytest.MonkeyPatch,
+    check: Statement, error: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert check(0) is None
     error(monkeypatch)
@@ -309,9 +307,7 @@ def test_vectors_of_a_small_data_set() -> None:
     assert at_user.tolist() == [4 + 4 + 2 + 1, 2 + 4 + 1 + 1]
 
 
-def test_a_cost_that_grows_with_users_times_items_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cost_that_grows_with_users_times_items_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real = _vectors
 
     def every_item(held: Held, friends: Held, sensitive: Held) -> object:

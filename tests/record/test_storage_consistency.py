@@ -132,18 +132,12 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda r: r["config"].update(data=nested(50)),
         "nested more than 20 deep",
     ),
-    "an ε of 0": (
-        lambda r: r["points"][0]["claim"].update(epsilon=0),
-        "greater than 0",
-    ),
+    "an ε of 0": (lambda r: r["points"][0]["claim"].update(epsilon=0), "greater than 0"),
     "NaN": (
         lambda r: r["measurements"][-1]["estimate"].update(lower=math.nan),
         "NaN is not a JSON number",
     ),
-    "NaN in words": (
-        lambda r: r["points"][0].update(epsilon="NaN"),
-        "NaN is not allowed",
-    ),
+    "NaN in words": (lambda r: r["points"][0].update(epsilon="NaN"), "NaN is not allowed"),
     "an interval that ends before it begins": (
         lambda r: r["measurements"][0]["estimate"].update(lower=0.9, upper=0.1),
         "lies above the upper end",

@@ -54,10 +54,7 @@ def decided(
 ) -> RunOutcome:
     return decisions.decided(
         record(
-            gates=gates,
-            verdicts=claims,
-            fail_on_false_claim=fail_on_false_claim,
-            waivers=waivers,
+            gates=gates, verdicts=claims, fail_on_false_claim=fail_on_false_claim, waivers=waivers
         )
     )
 

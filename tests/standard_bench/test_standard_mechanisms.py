@@ -31,10 +31,7 @@ from standard_mechanisms import (  # type: ignore[import-not-found]
     sparse_vector,
     truncated_geometric,
 )
-from standard_records import (  # type: ignore[import-not-found]
-    MECHANISMS,
-    Mechanism,
-)
+from standard_records import MECHANISMS, Mechanism  # type: ignore[import-not-found]
 
 Floats = NDArray[np.float64]
 N = 100_000

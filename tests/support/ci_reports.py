@@ -67,11 +67,7 @@ def junit(text: str) -> dict[str, str]:
     found = {
         str(case.name): str(case.result[0]._tag) if case.result else "passed" for case in suite
     }
-    counts = {
-        "failure": suite.failures,
-        "error": suite.errors,
-        "skipped": suite.skipped,
-    }
+    counts = {"failure": suite.failures, "error": suite.errors, "skipped": suite.skipped}
     assert counts == {kind: [*found.values()].count(kind) for kind in counts}
     assert suite.tests == len(found)
     return found

@@ -13,12 +13,7 @@ Floats = NDArray[np.float64]
 
 
 def rounds_to_falsify(
-    absent: Floats,
-    present: Floats,
-    *,
-    epsilon: float,
-    delta: float = 0.0,
-    alpha: float = 0.05,
+    absent: Floats, present: Floats, *, epsilon: float, delta: float = 0.0, alpha: float = 0.05
 ) -> int | None:
     """Return the first round at which the wealth of `EProcess` reaches 1/α, or None."""
     process = EProcess(epsilon, delta)

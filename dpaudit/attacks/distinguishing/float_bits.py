@@ -50,10 +50,7 @@ class FloatBits(Distinguisher):
         "doi:10.1145/2382196.2382264"
     )
 
-    reads: ClassVar[tuple[Readable, ...]] = (
-        (Predictions, LaplacePair),
-        (NoisedSteps, StepsPair),
-    )
+    reads: ClassVar[tuple[Readable, ...]] = ((Predictions, LaplacePair), (NoisedSteps, StepsPair))
 
     def score(
         self, release: Predictions | NoisedSteps, knowledge: LaplacePair | StepsPair

@@ -282,11 +282,7 @@ def bound(
     if isinstance(outcomes, CoinScores):
         guesses = outcomes.guesses
         estimate = one_run_scores_epsilon(
-            outcomes.scores,
-            outcomes.coins,
-            **vars(level),
-            grid=guesses and [guesses],
-            seed=seed,
+            outcomes.scores, outcomes.coins, **vars(level), grid=guesses and [guesses], seed=seed
         )
         if guesses:
             set_ = f"{sum(guesses)} guesses set beforehand"
@@ -407,11 +403,7 @@ class NoiseGame(Generic[D]):
         except (DpauditError, ValueError) as error:
             return FailedControl(words, plain(str(error)))
         return Control(
-            mutant=words,
-            factor=rung,
-            epsilon=epsilon,
-            certified=lower,
-            found=lower > self._claimed,
+            mutant=words, factor=rung, epsilon=epsilon, certified=lower, found=lower > self._claimed
         )
 
     @property

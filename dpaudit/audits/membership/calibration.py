@@ -421,13 +421,7 @@ def best_guesses(
 
 
 def certified(
-    scores: Numbers,
-    present: Mask,
-    guesses: Guesses,
-    *,
-    delta: float,
-    family: Family,
-    seed: int,
+    scores: Numbers, present: Mask, guesses: Guesses, *, delta: float, family: Family, seed: int
 ) -> Estimate:
     """Return a certified lower bound on ε for the presence of one target.
 
@@ -592,11 +586,7 @@ def noise_laws(delta: float) -> tuple[Noise, ...]:
 
 
 def planted(
-    noise: Noise,
-    epsilon: float,
-    delta: float,
-    coins: NDArray[np.bool_],
-    rng: np.random.Generator,
+    noise: Noise, epsilon: float, delta: float, coins: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return coins as seen through noise, in their shape.
 

@@ -150,10 +150,7 @@ class JudgedTrainings(Trainings):
 
     @classmethod
     def of(
-        cls,
-        picked: Sequence[tuple[Gate, Sequence[Measurement]]],
-        alpha: float,
-        **others: Any,
+        cls, picked: Sequence[tuple[Gate, Sequence[Measurement]]], alpha: float, **others: Any
     ) -> Self:
         """Return it for the gates of a run.
 

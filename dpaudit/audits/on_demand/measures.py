@@ -72,11 +72,7 @@ class TrialDraws:
 
 
 def draw_trials(
-    seed: int,
-    purpose: str,
-    trials: int,
-    users: int,
-    weights: NDArray[np.int64] | None = None,
+    seed: int, purpose: str, trials: int, users: int, weights: NDArray[np.int64] | None = None
 ) -> TrialDraws:
     """Draw the trials of one game: a user each, and uniform draws for further choices.
 

@@ -26,12 +26,7 @@ _Candidate = tuple[int, RatingChange]
 
 
 def search_pair(
-    defense: PredictionDefense,
-    model: ItemModel,
-    users: Users,
-    *,
-    candidates: int,
-    seed: int,
+    defense: PredictionDefense, model: ItemModel, users: Users, *, candidates: int, seed: int
 ) -> PredictionPair:
     """Search random and directed candidates for the changed rating that moves a prediction most.
 

@@ -96,10 +96,7 @@ def trained_game(
 
 
 def target_pair(
-    ratings: Ratings,
-    adjacency: Adjacency,
-    more_than: int,
-    targets: Targets | None = None,
+    ratings: Ratings, adjacency: Adjacency, more_than: int, targets: Targets | None = None
 ) -> tuple[DataPair, TargetUser]:
     """Choose a pair of neighbours in the audited data that is likely to be informative.
 

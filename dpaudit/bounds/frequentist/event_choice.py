@@ -284,13 +284,7 @@ def whole_ends(scores: Scores, sizes: Numbers) -> Numbers:
 
 
 def _logistic(
-    place: Floats,
-    size: Floats,
-    hits: Floats,
-    guess: float,
-    shrink: float,
-    *,
-    doubt: float,
+    place: Floats, size: Floats, hits: Floats, guess: float, shrink: float, *, doubt: float
 ) -> tuple[Floats, Floats]:
     """Fit a logistic regression to binned labels in each row by Newton's method.
 

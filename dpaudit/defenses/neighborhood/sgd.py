@@ -423,11 +423,7 @@ class SgdSimilarity(SimilarityDefense):
         return data.raters.column[entries] if self.variant == "corrected" else entries
 
     def revealed(
-        self,
-        data: SimilarityData,
-        row: NDArray[np.float32],
-        following: NDArray[np.float32],
-        t: int,
+        self, data: SimilarityData, row: NDArray[np.float32], following: NDArray[np.float32], t: int
     ) -> NDArray[np.float64]:
         """Return the noised gradient of step t, computed from the iterates before and after it.
 

@@ -20,18 +20,8 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import Targets
 from dpaudit.defenses.factors import Floats, Indices, RankingModels, width
 from dpaudit.defenses.precision import grids, rounded
-from dpaudit.defenses.social.rows import (
-    PreferenceSets,
-    RankingNoise,
-    RankingRows,
-    offered,
-)
-from dpaudit.defenses.social.shared_training import (
-    Sent,
-    SharedTraining,
-    SocialDefense,
-    Summation,
-)
+from dpaudit.defenses.social.rows import PreferenceSets, RankingNoise, RankingRows, offered
+from dpaudit.defenses.social.shared_training import Sent, SharedTraining, SocialDefense, Summation
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.social import preferences

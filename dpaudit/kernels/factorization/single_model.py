@@ -49,12 +49,7 @@ class Model(NamedTuple):
 
 @exact_kernel
 def descend(
-    visits: Visits,
-    model: Model,
-    descent: Descent,
-    step: int,
-    trial: int,
-    key: Words,
+    visits: Visits, model: Model, descent: Descent, step: int, trial: int, key: Words
 ) -> None:
     """One epoch of stochastic gradient descent whose errors are noised, then clamped.
 

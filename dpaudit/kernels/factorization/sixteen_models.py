@@ -432,12 +432,7 @@ def sample(
 
 
 @exact_kernel
-def settle(
-    factors: Flat,
-    size: int,
-    pending: NDArray[np.float64],
-    source: Source,
-) -> None:
+def settle(factors: Flat, size: int, pending: NDArray[np.float64], source: Source) -> None:
     """Add all noise that is still pending, as the release must contain it.
 
     Args:

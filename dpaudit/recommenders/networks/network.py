@@ -396,10 +396,5 @@ class _Neighbours(torch.autograd.Function):
 def _summed(matrix: Tensor, start: Tensor, neighbour: Tensor, weight: Tensor) -> Tensor:
     """Return the sums of rows; as `embedding_bag` has them, whose own gradient is slow."""
     return functional.embedding_bag(
-        neighbour,
-        matrix,
-        start,
-        mode="sum",
-        per_sample_weights=weight,
-        include_last_offset=True,
+        neighbour, matrix, start, mode="sum", per_sample_weights=weight, include_last_offset=True
     )

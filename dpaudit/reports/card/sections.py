@@ -97,9 +97,7 @@ def _all_sections(card: PrivacyCard) -> list[Section]:
         Section("System", _stated(card, "system", "owner", "version", "contact", "intended_use")),
         Section("Privacy parameters and variant", tables=[_parameters(card)]),
         Section(
-            "Unit of privacy",
-            _stated(card, "privacy_unit"),
-            [_claims(card), *group_tables(card)],
+            "Unit of privacy", _stated(card, "privacy_unit"), [_claims(card), *group_tables(card)]
         ),
         _risk(card),
         Section(

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from submission_cases import (  # type: ignore[import-not-found]
-    ITEMS,
-    observed_pairs,
-    p_values_of,
-    verdicts_of,
-)
+from submission_cases import ITEMS, observed_pairs, p_values_of, verdicts_of  # type: ignore[import-not-found]
 
 from dpaudit.attacks.federated.residuals import Energy
 from dpaudit.core.transcripts import Round, UserItemPairs

@@ -9,12 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as mean_test
-from submission_cases import (  # type: ignore[import-not-found]
-    ITEMS,
-    observed_pairs,
-    p_values_of,
-    verdicts_of,
-)
+from submission_cases import ITEMS, observed_pairs, p_values_of, verdicts_of  # type: ignore[import-not-found]
 
 from dpaudit.attacks.federated.residuals import ZeroMean
 from dpaudit.core.transcripts import Round, UserItemPairs

@@ -148,12 +148,7 @@ def test_scores_of_two_data_sets_are_bounded_by_the_label_test() -> None:
     assert bound(GameScores(absent, present), level, 3) == label_epsilon(absent, present, **options)
     scores = GameScores(absent, present, coin_flipped=True, expected="both", log_odds=True)
     assert bound(scores, level, 3) == label_epsilon(
-        absent,
-        present,
-        **options,
-        coin_flipped=True,
-        expected="both",
-        log_odds=True,
+        absent, present, **options, coin_flipped=True, expected="both", log_odds=True
     )
 
 

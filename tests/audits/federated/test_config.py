@@ -57,10 +57,7 @@ def observed(**changes: Any) -> FederatedConfig:
         ({"transcript": {"trials": 0}}, "greater than or equal to 1"),
         ({"transcript": {"users": 1}}, "greater than or equal to 2"),
         ({"transcript": {"round": [1]}}, "Extra inputs"),
-        (
-            {"attack": [{"name": "linear-ideal"}]},
-            "'linear-ideal' reads nothing that model",
-        ),
+        ({"attack": [{"name": "linear-ideal"}]}, "'linear-ideal' reads nothing that model"),
         ({"attack": [{}]}, "'linear-ideal' reads nothing that model"),
         ({"attack": [IDEAL, {"name": "canary"}]}, "'canary' reads nothing that model"),
         ({"attack": [T_TEST, T_TEST]}, r"two \[\[attack\]\] have the label 'zero-mean \(t, zero\)"),

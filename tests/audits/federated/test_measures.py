@@ -34,12 +34,7 @@ SYNTHETIC = {"n_users": 30, "n_items": 20, "mean_per_user": 8, "minimum_per_user
 SMALL: dict[str, Any] = {"rounds": 5, "dimensions": 3, "offset": 3.0, "spread": 0.7}
 PUBLISHED = {"label": "published", "defense": "fake-gradients", "epsilon": [5, 40], "params": SMALL}
 CORRECTED = PUBLISHED | {"label": "corrected", "variant": "corrected", "epsilon": 5}
-EXACT = {
-    "label": "exact",
-    "defense": "fake-gradients",
-    "variant": "nonprivate",
-    "params": SMALL,
-}
+EXACT = {"label": "exact", "defense": "fake-gradients", "variant": "nonprivate", "params": SMALL}
 T_TEST = {"name": "zero-mean", "params": {"statistic": "t", "about": "zero"}}
 IDEAL = {"name": "gradient-ratio"}
 BASE: dict[str, Any] = {

@@ -11,11 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from detection_laws import (  # type: ignore[import-not-found]
-    energy_power,
-    ratio_auc,
-    sequence_kl,
-)
+from detection_laws import energy_power, ratio_auc, sequence_kl  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 

@@ -13,12 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from plain_mechanisms import (  # type: ignore[import-not-found]
-    laplace,
-    many_laplace,
-    many_normal,
-    responses,
-)
+from plain_mechanisms import laplace, many_laplace, many_normal, responses  # type: ignore[import-not-found]
 from scipy.stats import beta, binom
 
 import dpaudit
@@ -258,11 +253,7 @@ def test_a_given_score_reads_any_output() -> None:
         return {"answer": data + rng.laplace(), "parts": [1, [2, 3]]}
 
     result = audit(
-        mechanism,
-        0,
-        4,
-        trials=400,
-        score=lambda outputs: [output["answer"] for output in outputs],
+        mechanism, 0, 4, trials=400, score=lambda outputs: [output["answer"] for output in outputs]
     )
     assert result.epsilon.lower > 0.5
     assert result.score == "<lambda>"

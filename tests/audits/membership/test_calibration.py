@@ -299,8 +299,7 @@ def gap(delta: float, epsilon: float, absent: Any, present: Any) -> float:
 
 
 @pytest.mark.cases(
-    ("noise", "delta"),
-    [("Gaussian", 0.05), ("Gaussian", 0.2), ("Laplace", 0.0), ("Laplace", 0.2)],
+    ("noise", "delta"), [("Gaussian", 0.05), ("Gaussian", 0.2), ("Laplace", 0.0), ("Laplace", 0.2)]
 )
 def test_a_planted_leak_has_its_epsilon_and_no_less(noise: Any, delta: float) -> None:
     sample = trials(count=200, targets=2000)

@@ -176,10 +176,7 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
             LIBRARY + "params = {model = 'svd'}\n",
             ["recommender.0.params.model = 'svd'", "'als', 'bpr', 'lmf' or 'item-item'"],
         ),
-        (
-            LIBRARY + "params = {settings = 'fast'}\n",
-            ["recommender.0.params.settings = 'fast'"],
-        ),
+        (LIBRARY + "params = {settings = 'fast'}\n", ["recommender.0.params.settings = 'fast'"]),
         (
             LIBRARY + "params = {settings = {x = {y = {z = 1}}}}\n",
             ["recommender.0.params.settings.x"],
@@ -195,10 +192,7 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
             ["claim.adjacency = 'user-replace'", "'rating-add-remove' or 'user-add-remove'"],
         ),
         (OWN + "[[game]]\npair = 'data'\n", ["[game] is of audits of", "remove it"]),
-        (
-            OWN + "[split]\ntest_share = 0.3\n",
-            ["[split] is of audits of recommenders that serve"],
-        ),
+        (OWN + "[split]\ntest_share = 0.3\n", ["[split] is of audits of recommenders that serve"]),
         (OWN + "[train]\nfolds = 2\n", ["[train] is of audits of", "remove it"]),
         (OWN + "[transcript]\n", ["[transcript] audits", "[recommender]", "use two configs"]),
         (OWN + "[[sybil]]\n", ["[sybil]", "[recommender] audits", "use two configs"]),

@@ -145,11 +145,7 @@ def test_the_targets_of_gates_on_trainings_at_hand_are_foretold() -> None:
 @pytest.mark.cases(
     ("claim", "trainings", "said_of_it"),
     [
-        (
-            {"epsilon": 4.38, "delta": 1e-5},
-            24,
-            "find a leak of 3 times as much if the noise is G",
-        ),
+        ({"epsilon": 4.38, "delta": 1e-5}, 24, "find a leak of 3 times as much if the noise is G"),
         ({"epsilon": 4.38, "delta": 1e-5}, 5, "find no leak of up to 4 times as much; one of 4"),
         ({"epsilon": 4.38}, 24, "find a leak of 1.25 times as much if the noise is Laplace."),
         ({"epsilon": 1.0, "adjacency": "user-add-remove"}, 24, ""),

@@ -12,13 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from membership_cases import (  # type: ignore[import-not-found]
-    Copying,
-    Hostile,
-    Ignorant,
-    Stale,
-    small_ratings,
-)
+from membership_cases import Copying, Hostile, Ignorant, Stale, small_ratings  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -117,9 +111,7 @@ def test_only_what_gates_judge_takes_a_share_of_the_error(of_: str | None, size:
     assert Plan(config(gate=[gate])).family.size == size
 
 
-def test_numbers_of_trainings_have_their_range_and_bounds_hold_jointly(
-    result: AuditResult,
-) -> None:
+def test_numbers_of_trainings_have_their_range_and_bounds_hold_jointly(result: AuditResult) -> None:
     for number in result.measurements:
         estimate = number.estimate
         if number.metric == "epsilon":

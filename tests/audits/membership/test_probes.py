@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from membership_cases import (  # type: ignore[import-not-found]
-    Copying,
-    Ignorant,
-    small_ratings,
-    small_table,
-)
+from membership_cases import Copying, Ignorant, small_ratings, small_table  # type: ignore[import-not-found]
 from scipy.sparse import csr_array
 
 from dpaudit.audits.membership.calibration import Trials

@@ -77,7 +77,7 @@ def test_the_strongest_attacks_stand_in_a_row_for_each_target_and_observer(make:
     assert {row[4] for row in attacks.cells} == {"lira", "rmia"}
     assert len(attacks.cells) == 2 * len(GAMES)
     assert [row[4] for row in exposed.cells[:3]] == [
-        *("50 % of targets: at most", "90 % of targets: at most", "rare items"),
+        *("50 % of targets: at most", "90 % of targets: at most", "rare items")
     ]
     assert tables.utility(record(make)) == [utility]
 

@@ -285,8 +285,7 @@ def test_thresholds_that_are_set_afterwards_share_the_level() -> None:
 
 
 @pytest.mark.cases(
-    ("values", "word"),
-    [((0.5, 0.52), "pass"), ((0.5, 0.6), "fail"), ((0.5, 0.54), "inconclusive")],
+    ("values", "word"), [((0.5, 0.52), "pass"), ((0.5, 0.6), "fail"), ((0.5, 0.54), "inconclusive")]
 )
 def test_trainings_at_hand_are_judged_by_their_own_intervals(
     values: tuple[float, float], word: str

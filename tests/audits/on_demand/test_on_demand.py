@@ -212,13 +212,7 @@ def test_risk_does_not_depend_on_threads_trials_or_the_other_defenses(
 
     def run(trials: int, threads: int, parts: list[ItemItem]) -> NDArray[np.bool_]:
         return run_risk(
-            parts,
-            model,
-            profiles,
-            attack,
-            trials=trials,
-            seed=9,
-            executor=on_threads(threads),
+            parts, model, profiles, attack, trials=trials, seed=9, executor=on_threads(threads)
         )
 
     one = run(4000, 1, defenses)

@@ -303,13 +303,9 @@ def test_a_record_tells_sizes_in_classes_and_no_values_unless_asked_for() -> Non
     ]
     size = "(at most 10|11 to 100)"
     assert re.match(
-        f"of {size} ratings of one user, .* {size} raters goes to the far end ",
-        summaries[0],
+        f"of {size} ratings of one user, .* {size} raters goes to the far end ", summaries[0]
     )
-    assert re.match(
-        r"of \d+ ratings of one user, .* \d+ raters goes from \d to \d ",
-        summaries[1],
-    )
+    assert re.match(r"of \d+ ratings of one user, .* \d+ raters goes from \d to \d ", summaries[1])
 
 
 @pytest.mark.long

@@ -42,10 +42,7 @@ LAWS: dict[str, tuple[Draw, float]] = {
     "rare": (coin(0.05), 0.05),
     "beta": (lambda rng, n: rng.beta(0.2, 1.8, n), 0.1),
     # Independent, of one mean, and no two of one law.
-    "mixed": (
-        lambda rng, n: 0.5 + (rng.random(n) - 0.5) * np.linspace(0.01, 1, n) ** 2,
-        0.5,
-    ),
+    "mixed": (lambda rng, n: 0.5 + (rng.random(n) - 0.5) * np.linspace(0.01, 1, n) ** 2, 0.5),
 }
 
 

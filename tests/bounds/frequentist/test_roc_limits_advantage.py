@@ -32,11 +32,7 @@ LAWS: dict[str, tuple[Draw, Draw, float]] = {
         lambda rng, n: (rng.random(n) < 0.3).astype(float),
         0.3,
     ),
-    "wider": (
-        lambda rng, n: rng.uniform(-1, 1, n),
-        lambda rng, n: rng.uniform(-2, 2, n),
-        0.25,
-    ),
+    "wider": (lambda rng, n: rng.uniform(-1, 1, n), lambda rng, n: rng.uniform(-2, 2, n), 0.25),
 }
 
 

@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.claims.real_data import canary_pair
-from dpaudit.claims.wang_tang_2017.games import (
-    RaterLoss,
-    RowsGame,
-    SeenRow,
-    draw_errors,
-    seen_rows,
-)
+from dpaudit.claims.wang_tang_2017.games import RaterLoss, RowsGame, SeenRow, draw_errors, seen_rows
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import UserReplaced, apply

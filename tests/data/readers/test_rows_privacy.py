@@ -194,8 +194,7 @@ def test_parquet_and_matlab_have_settings_and_categories(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("on_duplicate", "expected"),
-    [("last", {("2", "6")}), ("mean", {("1", "5"), ("2", "6")})],
+    ("on_duplicate", "expected"), [("last", {("2", "6")}), ("mean", {("1", "5"), ("2", "6")})]
 )
 def test_a_repeated_rating_has_one_setting(
     tmp_path: Path, on_duplicate: str, expected: set[tuple[str, str]]

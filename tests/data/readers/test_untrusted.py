@@ -239,8 +239,7 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.cases("kind", ["delimited", "matlab", "parquet"])
 @pytest.mark.cases(
-    ("size", "message"),
-    [(2**40, "is larger than the limit of 4 GiB: keep the part"), (2**30, "r")],
+    ("size", "message"), [(2**40, "is larger than the limit of 4 GiB: keep the part"), (2**30, "r")]
 )
 def test_sparse_files_are_refused(tmp_path: Path, kind: str, size: int, message: str) -> None:
     pytest.importorskip("pyarrow")

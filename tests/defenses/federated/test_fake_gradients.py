@@ -101,10 +101,7 @@ def test_the_amplified_reading_has_the_noise_of_sampled_rounds() -> None:
 
 def test_submissions_without_normal_noise_have_no_sigma() -> None:
     candidates = FakeGradients(1.0).prepare(drawn())
-    for defense in (
-        FakeGradients(math.inf, "nonprivate"),
-        FakeGradients(1.0, fakes="two-valued"),
-    ):
+    for defense in (FakeGradients(math.inf, "nonprivate"), FakeGradients(1.0, fakes="two-valued")):
         assert defense.sigma(candidates) == 0
         assert not defense.noisy
     signs = FakeGradients(6.0, fakes="two-valued", rounds=3, dimensions=5)

@@ -457,9 +457,7 @@ def standard_sums(
     "defense",
     [MODELS[0], *(pytest.param(MODELS[number], marks=pytest.mark.long) for number in (2, 5, 6))],
 )
-def test_noise_drawn_as_a_sum_has_the_law_of_noise_drawn_one_by_one(
-    defense: FakeGradients,
-) -> None:
+def test_noise_drawn_as_a_sum_has_the_law_of_noise_drawn_one_by_one(defense: FakeGradients) -> None:
     from scipy.stats import chi2, kstest
 
     trials = 400

@@ -167,10 +167,7 @@ def test_every_coordinate_is_due_the_same_noise_read_or_not() -> None:
     model = Model.zero(size)
     due = langevin(model, Visits(users, items, values), moving=False, variance=variance)
     total = len(users) * variance
-    for factors, left, read in (
-        (model.left, due[0], users),
-        (model.right, due[1], items),
-    ):
+    for factors, left, read in ((model.left, due[0], users), (model.right, due[1], items)):
         last = {int(n): k for k, n in enumerate(read)}
         for n, k in last.items():
             assert left[n] == pytest.approx(variance * (len(users) - k))

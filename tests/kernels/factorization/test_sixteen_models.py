@@ -382,11 +382,7 @@ GRID = 2.0**-4
 
 
 def take_step(
-    state: Models,
-    gradient: Exact,
-    spread: float,
-    step: int,
-    trials: NDArray[np.int64] = TRIALS,
+    state: Models, gradient: Exact, spread: float, step: int, trials: NDArray[np.int64] = TRIALS
 ) -> None:
     source = Source(step, trial_words(trials), KEY)
     factor_trials.take_step(state.right, gradient, RATE, DECAY, spread, GRID, source)

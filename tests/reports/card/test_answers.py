@@ -17,10 +17,7 @@ REQUIREMENTS = [asked for standard in STANDARDS for asked in standard.requiremen
 
 
 def inferred(
-    make: Make,
-    gates: list[tuple[str, float, Outcome]],
-    area: float = 0.52,
-    rate: float = 0.012,
+    make: Make, gates: list[tuple[str, float, Outcome]], area: float = 0.52, rate: float = 0.012
 ) -> AuditResult:
     """A record of membership inference without a claim, judged by some gates."""
     base = make(epsilons=(math.inf,), game=False, attacks=False, gate=False)
@@ -54,11 +51,7 @@ def inferred(
 @pytest.mark.cases(
     ("epsilons", "status", "line"),
     [
-        (
-            (1.0, 3.0),
-            "not met",
-            "published: ε = 1 is claimed, ε ≥ 2.71 is certified; claim false.",
-        ),
+        ((1.0, 3.0), "not met", "published: ε = 1 is claimed, ε ≥ 2.71 is certified; claim false."),
         (
             (3.0,),
             "met",
@@ -316,10 +309,7 @@ def test_a_unit_of_users_is_met(make: Make) -> None:
 def test_what_only_the_owner_knows_is_a_gap_until_it_is_stated(make: Make) -> None:
     base = make(epsilons=(1.0,))
     trust = answers.trust(base)
-    assert (trust.status, trust.fill) == (
-        "gap",
-        "card.trust_model, card.release, card.access",
-    )
+    assert (trust.status, trust.fill) == ("gap", "card.trust_model, card.release, card.access")
     assert "the predictions shown to one user" in trust.lines[0]
     assert answers.composition(base).fill == "card.composition"
     assert answers.implementation(base).lines[0].startswith("Finite precision")

@@ -57,9 +57,7 @@ def test_of_several_efforts_the_last_is_shown(result: AuditResult) -> None:
     assert [(row.of, row.value) for row in rows] == [("dynamic, effort 30", 0.3)]
 
 
-def test_of_membership_attacks_the_strongest_is_shown_and_groups_apart(
-    result: AuditResult,
-) -> None:
+def test_of_membership_attacks_the_strongest_is_shown_and_groups_apart(result: AuditResult) -> None:
     seen = {"observer": "scores", "unit": "user"}
     measurements = [
         measurement("attack.tpr", 0.4, attack=STRONGEST, at=0.01, **seen),

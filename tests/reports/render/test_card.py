@@ -32,9 +32,7 @@ def test_the_page_runs_and_loads_nothing(make: Make) -> None:
     assert "script-src 'none'" in html.unescape(text)
 
 
-def test_statements_are_in_italics_and_only_what_is_required_is_missed(
-    result: AuditResult,
-) -> None:
+def test_statements_are_in_italics_and_only_what_is_required_is_missed(result: AuditResult) -> None:
     config = {**result.config, "card": {"owner": "Film shop"}}
     text = card.render(result.model_copy(update={"config": config}))
     sheet, _, appendix = text.partition("</main>")

@@ -21,10 +21,7 @@ def test_results_stand_at_their_lines(result: AuditResult) -> None:
         entry for entry in run["results"] if entry["properties"]["id"] == "claim/published/0.1"
     ]
     where = alert["locations"][0]["physicalLocation"]
-    assert where["artifactLocation"] == {
-        "uri": "configs/my%20audit.toml",
-        "uriBaseId": "%SRCROOT%",
-    }
+    assert where["artifactLocation"] == {"uri": "configs/my%20audit.toml", "uriBaseId": "%SRCROOT%"}
     assert where["region"] == {"startLine": 7}
     assert run["automationDetails"] == {"id": "dpaudit/configs/my audit.toml/"}
 
