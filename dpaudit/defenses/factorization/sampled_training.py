@@ -242,8 +242,8 @@ class FactorChain:
         streams: Streams,
     ) -> None:
         users, items = (np.repeat(drift, LANES) for drift in self.drifts(size))
-        rows, temperature = self.data.rows, float(np.float32(self.temperature))
-        variance = float(np.float32(size / len(rows))) * temperature
+        rows = self.data.rows
+        variance = float(np.float32(size / len(rows)) * np.float32(self.temperature))
         langevin = self.langevin(size, users, items, variance)
         sides = precisions.astype(np.float32).reshape(2, -1)
         kernels.sample(
