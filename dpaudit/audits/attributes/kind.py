@@ -15,7 +15,7 @@ class AttributeAudits(NamedKind):
     name = "attributes"
     config = AttributesConfig
     words = "[attributes]"
-    audited = "dpaudit.audits.attributes.subject:GuessedUsers"
+    audited = "dpaudit.audits.attributes.measures:GuessedUsers"
     measured = ("dpaudit.audits.attributes.measures:AttributeInferences",)
     shown = "dpaudit.audits.attributes.sections:AttributeSections"
 

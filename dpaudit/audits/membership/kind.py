@@ -7,7 +7,7 @@ from typing import Any
 
 from dpaudit.auditor.gate import Trainings
 from dpaudit.auditor.kind import NamedKind, listed, without
-from dpaudit.audits.deletion.subject import compared
+from dpaudit.audits.deletion.config import compared
 from dpaudit.audits.membership.config import MembershipConfig, default_calibrating
 from dpaudit.audits.membership.trainings import judged_trainings
 from dpaudit.config.gate import Gate

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.auditor.records import model_record, point_record
-from dpaudit.audits.deletion.subject import forgetting, recorded, traits_of
+from dpaudit.audits.deletion.config import forgetting, recorded, traits_of
 from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
