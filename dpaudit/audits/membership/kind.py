@@ -28,7 +28,7 @@ class MembershipAudits(NamedKind):
     config = MembershipConfig
     words = "[membership]"
     samples = "membership.trainings"
-    audited = "dpaudit.audits.membership.subject:MemberModels"
+    audited = "dpaudit.audits.membership.measures:MemberModels"
     measured = ("dpaudit.audits.membership.measures:MembershipInferences",)
     shown = "dpaudit.audits.membership.sections:MembershipSections"
 

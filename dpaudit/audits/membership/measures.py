@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
+from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.distinguishing import contradictions, leaks
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
@@ -21,14 +24,14 @@ from dpaudit.auditor.measure import (
     points,
 )
 from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.records import attack_record, data_record
 from dpaudit.auditor.top_lists import most_popular, ndcg
 from dpaudit.audits.membership import decisions, probes
 from dpaudit.audits.membership.calibration import Trials, division
-from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.decisions import TrainingsLook
-from dpaudit.audits.membership.design import batches
+from dpaudit.audits.membership.design import Design, batches
 from dpaudit.audits.membership.inference import Inference, bound_key, keys, numbers, range_of
-from dpaudit.audits.membership.subject import MemberModels
 from dpaudit.audits.membership.training import (
     BESIDE,
     BESIDES,
@@ -42,12 +45,14 @@ from dpaudit.audits.membership.training import (
     measures,
 )
 from dpaudit.audits.membership.trainings import certified as surely_fails
-from dpaudit.audits.models.subject import MemberModel, MemberPoint
-from dpaudit.config.gate import picked_by, rated
+from dpaudit.audits.models.subject import MemberModel, MemberPoint, points_of
+from dpaudit.config.gate import Gate, check_rated, picked_by, rated
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
+from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
-from dpaudit.record.result import STRONGEST
+from dpaudit.record.result import STRONGEST, DataRecord
 from dpaudit.record.values import Census
 
 Numbers = NDArray[np.float64]
@@ -169,8 +174,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         level, scored = self._level(look), "scores" in {seen for _, seen in blocks}
         indices = look.parts.judged.tolist()
         late = {unit: batches(design, point.trainable, unit, indices) for unit in table.units}
-        for place, (unit, observer) in enumerate(blocks):
-            trials, unanswered, marks = self._shown(shown, place, unit, observer)
+        for number, (unit, observer) in enumerate(blocks):
+            trials, unanswered, marks = self._shown(shown, number, unit, observer)
             # A model that has forgotten shows the same whatever the coins were.
             coins = trials.present & (not point.traits)
             for finding in probes.left_open(unanswered, marks, coins, observer, scored, unmoved):
@@ -208,9 +213,9 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         games = {(key.unit, key.observer) for key in point_keys}
         whole = any(key.metric == "leak" for key in point_keys)
         shown: list[records.Measurement] = []
-        for place, (unit, observer) in enumerate(blocks):
+        for number, (unit, observer) in enumerate(blocks):
             if observer in model.observers and (whole or (unit, observer) in games):
-                trials, _, _ = self._shown(parts, place, unit, observer)
+                trials, _, _ = self._shown(parts, number, unit, observer)
                 inference = self.inference(look, level, trials, model.label, point, unit, observer)
                 shown += inference.strongest()
         shown += leaks(filter(_of_strongest, shown))
@@ -312,3 +317,83 @@ def _of_strongest(number: RecordPart) -> bool:
 
 def _useful_key(config: MembershipConfig, name: str, model: str, epsilon: float) -> MetricKey:
     return of_trainings(config, MetricKey(metric_of("utility", name), model, epsilon))
+
+
+@dataclass(frozen=True)
+class MemberModels(Subject[MembershipConfig]):
+    """The models of a membership audit.
+
+    Attributes:
+        context: inputs that the measures share.
+        ratings: the data.
+        table: `[membership]`.
+        design: targets, coins and questions, the same for every model.
+    """
+
+    context: Context[MembershipConfig]
+    ratings: Ratings
+    table: Membership
+    design: Design
+
+    @classmethod
+    def of(cls, context: Context[MembershipConfig], ratings: Ratings | None) -> Self:
+        """Draw the targets.
+
+        Raises:
+            DataError: there are too few data.
+            ConfigError: a gate judges a utility that a model does not have.
+        """
+        table = context.config.membership
+        if ratings is None or table is None:
+            raise TypeError("a membership audit needs ratings and [membership]")
+        gates = context.config.gate
+        check_rated(gates, ratings.scale)
+        subject = cls(context, ratings, table, Design.of(ratings, table, context.seed))
+        for index, gate in enumerate(gates):
+            subject._check_useful(index, gate)
+        return subject
+
+    def _check_useful(self, index: int, gate: Gate) -> None:
+        """Refuse a gate on a utility that one of the picked models does not have."""
+        group, _, name = gate.metric.partition(".")
+        if group != "utility" or name not in Utility._fields:
+            return
+        lacking = [
+            model.label
+            for model in self.models()
+            if gate.where.get("model", model.label) == model.label
+            and any(
+                name not in measures(point.trainable, model.observers) for point in model.defenses
+            )
+        ]
+        if lacking:
+            what = "predicted ratings" if rated(gate.metric) else "lists"
+            many = "do" if len(lacking) > 1 else "does"
+            raise ConfigError(
+                f"gate.{index}.metric = {gate.metric!r} needs {what}, which "
+                f"{' and '.join(lacking)} {many} not show: correct its where, or gate another "
+                "metric"
+            )
+
+    def trials(self) -> int:
+        """Return the number of trainings, with the probes of each model."""
+        points = [point for model in self.models() for point in model.defenses]
+        trainings = self.table.trainings
+        return sum(trainings + 2 * probes.is_probed(point, trainings) for point in points)
+
+    def models(self) -> Iterator[MemberModel]:
+        """Yield the user's own models, then the defenses."""
+        design, scale = self.design, self.ratings.scale
+        for model in self.context.config.audited:
+            points = points_of(model, design.ratings, design.targets)
+            yield MemberModel(model, points, self.table.observers_of(model), scale, design.k)
+
+    def data(self) -> DataRecord:
+        """Record the sizes of the data; the targets are attacked."""
+        attacked = sum(self.design.count(unit) for unit in self.table.units)
+        return data_record(self.ratings, self.ratings, attacked=attacked)
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the attacks by label, with their parameters."""
+        inferring = self.context.config.inferring
+        return {attack.label: attack_record(attack.create("attack")) for attack in inferring}
