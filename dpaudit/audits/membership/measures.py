@@ -11,39 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
+from dpaudit.auditor import measure
 from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.distinguishing import contradictions, leaks
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import (
-    NEXT,
-    Measure,
-    MetricKey,
-    RecordPart,
-    metric_of,
-    of_trainings,
-    points,
-)
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.auditor.no_model import diverged
 from dpaudit.auditor.records import attack_record, data_record
 from dpaudit.auditor.top_lists import most_popular, ndcg
-from dpaudit.audits.membership import decisions, probes
+from dpaudit.audits.membership import decisions, probes, training
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.decisions import TrainingsLook
 from dpaudit.audits.membership.design import Design, batches
 from dpaudit.audits.membership.inference import Inference, bound_key, keys, numbers, range_of
-from dpaudit.audits.membership.training import (
-    BESIDE,
-    BESIDES,
-    BY_GROUP,
-    TOOK,
-    USEFUL,
-    Packed,
-    Training,
-    Utility,
-    all_unpacked,
-    measures,
-)
+from dpaudit.audits.membership.training import Packed, Training, Utility, measures
 from dpaudit.audits.membership.trainings import certified as surely_fails
 from dpaudit.audits.models.subject import MemberModel, MemberPoint, points_of
 from dpaudit.config.gate import Gate, check_rated, picked_by, rated
@@ -82,7 +64,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         self.most_left = 1 - family.confidence
         self.next_keys = decisions.next_keys(config)
         self.own_intervals = max(1, decisions.own_intervals(config))
-        self.blind_level = probes.level_of(len(list(points(config))), len(self.table.units))
+        self.blind_level = probes.level_of(len(list(measure.points(config))), len(self.table.units))
 
     @classmethod
     def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
@@ -90,17 +72,17 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         table = config.membership
         observers = {model.label: table.observers_of(model) for model in config.audited}
         traits = {table.label: table.traits for table in config.recommender}
-        for model, epsilon in points(config):
+        for model, epsilon in measure.points(config):
             for unit in table.units:
                 for observer in observers[model]:
                     key = keys(model, epsilon, unit, observer, traits.get(model, ()))
                     for number in numbers(table.rates_of(unit)):
-                        yield of_trainings(config, number.key(key, STRONGEST))
+                        yield measure.of_trainings(config, number.key(key, STRONGEST))
                     yield bound_key(key, unit, observer)
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric)
             yield MetricKey("membership.blind", model, epsilon)
-            yield of_trainings(config, MetricKey("leak", model, epsilon))
+            yield measure.of_trainings(config, MetricKey("leak", model, epsilon))
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
             yield MetricKey("utility.popular", model, epsilon)
@@ -129,15 +111,15 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
         design, table = self.design, self.table
-        training = Training.of(point.trainable, design, table.units, model.observers, model.saves)
-        blocks = training.blocks
+        work = Training.of(point.trainable, design, table.units, model.observers, model.saves)
+        blocks = work.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
         stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
         parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
-        together = training.parts(table.trainings)
-        further = probes.tasks_of(training) if probes.is_probed(point, table.trainings) else ()
+        together = work.parts(table.trainings)
+        further = probes.tasks_of(work) if probes.is_probed(point, table.trainings) else ()
         rows, look, answered = decisions.train(
-            training,
+            work,
             executor,
             decisions.planned(
                 parts, together, self.left, self.most_left, len(self.next_keys) * stops
@@ -147,7 +129,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         )
         if model.saves is not None:
             ended = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
-            model.saved.update({training.saved(i).name: training.digest(i, rows[i]) for i in ended})
+            model.saved.update({work.saved(i).name: work.digest(i, rows[i]) for i in ended})
             yield probes.SAVED.of(model.label)
         if not len(look.parts.calibrating):
             yield probes.ALONE.of(model.label)
@@ -158,10 +140,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield finding.of(model.label)
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
         yield from diverged(lost, len(look.trainings), "membership", model.label, point.epsilon)
-        shown = all_unpacked(rows, len(blocks) + BESIDES)
+        shown = training.all_unpacked(rows, len(blocks) + training.BESIDES)
         if not shown:
             return
-        took = np.array([part[TOOK][0] for part in shown])
+        took = np.array([part[training.TOOK][0] for part in shown])
         executor.clock.forgot(model.label, took[np.isfinite(took).all(1)])
         unmoved = probes.unmoved_by_data(answered[0]) if answered else []
         # What trainings show decides the look.
@@ -205,7 +187,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         look: TrainingsLook,
     ) -> bool:
         """Whether a gate about the next training surely fails by what trainings show at a look."""
-        parts = all_unpacked(rows, len(blocks) + BESIDES)
+        parts = training.all_unpacked(rows, len(blocks) + training.BESIDES)
         if not parts:
             return False
         at, level = (model.label, point.epsilon), self._level(look)
@@ -224,7 +206,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         return any(
             surely_fails(gate, number.census, self.most_left, len(self.next_keys))
             for gate in self.context.config.gate
-            if gate.of in NEXT
+            if gate.of in measure.NEXT
             for number in picked_by(gate, shown, model.points())
             if number.census
         )
@@ -245,7 +227,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         # What has no answer is an output too; scores of interactions already show it.
         known = (unit, observer) == ("interaction", "scores")
         is_output = not known and np.nan_to_num(unanswered).any()
-        features = block[:, :, : -BESIDE + bool(is_output)]
+        features = block[:, :, : -training.BESIDE + bool(is_output)]
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
         trials = Trials(features[:, :cut], features[:, cut:], present, untold)
@@ -269,7 +251,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         have the nDCG if they have one in every judged training.
         """
         family = self.context.family
-        rows = np.array([part[USEFUL][0] for part in parts])
+        rows = np.array([part[training.USEFUL][0] for part in parts])
         for name, every in zip(Utility._fields, rows.T, strict=True):
             values = every[look.trainings]
             key = _useful_key(self.context.config, name, model, epsilon)
@@ -294,7 +276,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield key.measured(estimate, census=census)
             if name == "ndcg":
                 yield MetricKey("utility.popular", model, epsilon).measured(self.popular)
-        by_group = np.stack([part[BY_GROUP][0] for part in parts])[look.parts.judged]
+        by_group = np.stack([part[training.BY_GROUP][0] for part in parts])[look.parts.judged]
         for name, gains in zip(self.design.groups, by_group.T, strict=True):
             if np.isfinite(gains).all():
                 key = MetricKey("utility.group", model, epsilon)
@@ -316,7 +298,8 @@ def _of_strongest(number: RecordPart) -> bool:
 
 
 def _useful_key(config: MembershipConfig, name: str, model: str, epsilon: float) -> MetricKey:
-    return of_trainings(config, MetricKey(metric_of("utility", name), model, epsilon))
+    metric = measure.metric_of("utility", name)
+    return measure.of_trainings(config, MetricKey(metric, model, epsilon))
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
-from dpaudit.auditor.measure import (
-    Measure,
-    MetricKey,
-    RecordPart,
-    gated,
-    judged_bases,
-    metric_of,
-    points,
-)
+from dpaudit.auditor import measure
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import (
@@ -147,9 +140,9 @@ class Recovery:
             for number, kind in enumerate(kinds):
                 for basis, values in numbers.items():
                     if kind != "accuracy":
-                        metric = metric_of("reconstruction", kind)
+                        metric = measure.metric_of("reconstruction", kind)
                         key = recovery_key(self.config, metric, *point, attack, basis)
-                    elif basis == bases.RELEASED and gated(self.config, "attack.accuracy"):
+                    elif basis == bases.RELEASED and measure.gated(self.config, "attack.accuracy"):
                         key = MetricKey("attack.accuracy", *point, attack=attack)
                     else:
                         continue
@@ -199,7 +192,7 @@ def recovery_key(
         attack: the attack's label.
         basis: the basis; None for all that no gate judges.
     """
-    joint = basis in judged_bases(config, metric)
+    joint = basis in measure.judged_bases(config, metric)
     return MetricKey(metric, model, epsilon, attack=attack, basis=basis, joint=joint)
 
 
@@ -207,7 +200,7 @@ def recovery_keys(
     config: TrainedConfig, metric: str, model: str, epsilon: float, attack: str
 ) -> Iterator[MetricKey]:
     """Yield the key of each basis that a gate judges, and one for all others."""
-    for basis in (*sorted(judged_bases(config, metric)), None):
+    for basis in (*sorted(measure.judged_bases(config, metric)), None):
         yield recovery_key(config, metric, model, epsilon, attack, basis)
 
 
@@ -225,7 +218,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
     @classmethod
     def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield both errors per attack and point."""
-        for model, epsilon in points(config):
+        for model, epsilon in measure.points(config):
             for attack in config.reading:
                 for metric in _METRICS:
                     yield from recovery_keys(config, metric, model, epsilon, attack.label)
