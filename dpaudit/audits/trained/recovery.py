@@ -14,19 +14,9 @@ from dpaudit.attacks.base import SubmissionReconstruction
 from dpaudit.auditor import measure
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.audits.trained import subject as trained
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.subject import (
-    KINDS,
-    Numbers,
-    Probe,
-    ProbedTraining,
-    Scores,
-    TrainedModel,
-    TrainedModels,
-    guessed,
-    mean_errors,
-    mean_measured,
-)
+from dpaudit.audits.trained.subject import Numbers, Probe, ProbedTraining, Scores, TrainedModel
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
@@ -207,7 +197,7 @@ def recovery_keys(
 class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
     """`submissions.rmse` and `….mae`: errors of ratings reconstructed from users' submissions."""
 
-    def __init__(self, subject: TrainedModels[Any]) -> None:
+    def __init__(self, subject: trained.TrainedModels[Any]) -> None:
         """Create the attacks."""
         self.context, self.folds = subject.context, subject.folds
         self.trials = subject.context.config.training.trials
@@ -242,7 +232,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
         finished = executor.run(tasks)
         # Axes: ε, fold, trial, attack, its input (submissions, released model, means), error kind.
         errors = np.stack(finished).reshape(
-            len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(KINDS)
+            len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(_METRICS)
         )
         for defense, here in zip(model.defenses, errors, strict=True):
             where = model.label, defense.epsilon
@@ -273,7 +263,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
             for basis, values in by_basis.items():
                 key = recovery_key(config, metric, label, epsilon, attack, basis)
                 least = -most if basis in bases.GAINS else 0.0
-                yield mean_measured(key, values.T, least, most, family)
+                yield trained.mean_measured(key, values.T, least, most, family)
 
 
 def _submission_errors(
@@ -309,8 +299,9 @@ def _submission_errors(
             hidden = np.isin(train.user, followed) & train.kept_private
             released, submitted = attack.read(submissions.of_users(followed), release, shared)
             guesses = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
-            means = guessed(train, hidden)[None, : len(KINDS)]
-            by_attack.append(np.concatenate([mean_errors(guesses, train.value[hidden]), means]))
+            means = trained.guessed(train, hidden)[None, : len(trained.KINDS)]
+            mistaken = trained.mean_errors(guesses, train.value[hidden])
+            by_attack.append(np.concatenate([mistaken, means]))
         return np.stack(by_attack)
 
-    return attempted(errors, np.full((len(attacks), 3, len(KINDS)), np.nan))
+    return attempted(errors, np.full((len(attacks), 3, len(trained.KINDS)), np.nan))
