@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 # It stands beside this file.
 from pages import ROOT, page, write
 
+from dpaudit.audits.mechanism.audit import input_pairs
 from dpaudit.audits.mechanism.calls import OutputTrials
 from dpaudit.audits.mechanism.game import SHARE, Bettor
-from dpaudit.audits.mechanism.patterns import input_pairs
 from dpaudit.bounds.frequentist.coin_betting import CoinProcess, block_ends
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.sequential import EProcess

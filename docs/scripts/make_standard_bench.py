@@ -20,8 +20,7 @@ import numpy as np
 from pages import ROOT, page, write
 
 from dpaudit.attacks.black_box.prospects import prospect
-from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit_pairs
-from dpaudit.audits.mechanism.patterns import input_pairs
+from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit_pairs, input_pairs
 from dpaudit.reports.render.markdown import row
 
 sys.path.insert(0, str(ROOT / "tests" / "support" / "standard_bench"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from dpaudit.auditor.context import Subject
@@ -192,6 +193,32 @@ class AuditKind(ABC):
             ConfigError: the cost cannot be estimated; names the remedy.
         """
         return sampled()
+
+
+class NamedKind(AuditKind):
+    """A kind whose parts are named, as `package.module:Name`, and imported when they are asked for.
+
+    Attributes:
+        audited: the class of what is audited.
+        measured: the measures of each model, in the order in which they run.
+        shown: what reports show of its records.
+    """
+
+    audited: ClassVar[str]
+    measured: ClassVar[Sequence[str]]
+    shown: ClassVar[str] = "dpaudit.reports.sections.base:Sections"
+
+    def subject(self) -> type[Subject[Any]]:
+        """Return the class of what is audited."""
+        return cast(type[Subject[Any]], resolve_name(self.audited))
+
+    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
+        """Return the measures of each model."""
+        return [resolve_name(name) for name in self.measured]
+
+    def sections(self) -> type[Sections]:
+        """Return what reports show of its records."""
+        return cast("type[Sections]", resolve_name(self.shown))
 
 
 def without(table: Any, *keys: str) -> dict[str, Any]:

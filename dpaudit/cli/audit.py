@@ -181,7 +181,7 @@ def split(config: Path) -> None:
     any way, write the answers beside them, and bring the folders back: 'dpaudit run' judges them.
     """
     from dpaudit.audits.membership.config import MembershipConfig
-    from dpaudit.audits.membership.subject import hand_out
+    from dpaudit.audits.membership.training import hand_out
     from dpaudit.config import load as config_file
 
     checked = config_file.load(config, checks=[methodcaller("check_named")])

@@ -9,8 +9,7 @@ from __future__ import annotations
 import pytest
 from standard_records import MECHANISMS, Mechanism  # type: ignore[import-not-found]
 
-from dpaudit.audits.mechanism.audit import audit_pairs
-from dpaudit.audits.mechanism.patterns import input_pairs
+from dpaudit.audits.mechanism.audit import audit_pairs, input_pairs
 
 AUDITED = {"noisy-hist-1": 4000, "noisy-max-2": 4000, "noisy-hist-2": 4000, "svt-5": 8000}
 AUDITED["prefix-sum-all"] = 120_000

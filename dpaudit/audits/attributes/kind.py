@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from dpaudit.auditor.context import Subject
-from dpaudit.auditor.kind import AuditKind, without
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.kind import NamedKind, without
 from dpaudit.audits.attributes.config import AttributesConfig
-from dpaudit.config.schema import Config
 from dpaudit.record.result import AuditResult, Measurement
 
-if TYPE_CHECKING:
-    from dpaudit.reports.sections.base import Sections
 
-
-class AttributeAudits(AuditKind):
+class AttributeAudits(NamedKind):
     """Audits of what a model's answers tell of users' attributes."""
 
-    name: ClassVar[str] = "attributes"
-    config: ClassVar[type[Config]] = AttributesConfig
-    words: ClassVar[str] = "[attributes]"
-
-    def subject(self) -> type[Subject[Any]]:
-        """Return the class of what is audited."""
-        from dpaudit.audits.attributes.subject import GuessedUsers
-
-        return GuessedUsers
-
-    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
-        """Return the measures of each model."""
-        from dpaudit.audits.attributes.measures import AttributeInferences
-
-        return (AttributeInferences,)
+    name = "attributes"
+    config = AttributesConfig
+    words = "[attributes]"
+    audited = "dpaudit.audits.attributes.measures:GuessedUsers"
+    measured = ("dpaudit.audits.attributes.measures:AttributeInferences",)
+    shown = "dpaudit.audits.attributes.sections:AttributeSections"
 
     def remedy(self, number: Measurement) -> str:
         """Say that the users are the sample, and that the data have no more of them."""
@@ -48,12 +32,6 @@ class AttributeAudits(AuditKind):
         unread = ["observers", *(["k"] if number.observer != "own-list" else [])]
         facts = super().about(result, number)
         return {**facts, "attributes": without(facts.get("attributes"), *unread)}
-
-    def sections(self) -> type[Sections]:
-        """Return what reports show of its records."""
-        from dpaudit.audits.attributes.sections import AttributeSections
-
-        return AttributeSections
 
 
 KIND = AttributeAudits()

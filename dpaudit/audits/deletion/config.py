@@ -1,4 +1,4 @@
-"""What a `[[recommender]]` says of deletions: how its models forget their targets."""
+"""What a `[[recommender]]` says of deletions, and how its models forget and are compared."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
+from scipy.sparse import csr_array
 
 from dpaudit.config.model import Table
 from dpaudit.core.membership import Unlearning
+from dpaudit.recommenders.base import Trainable
+from dpaudit.recommenders.forgetting import Forgetting, Sharded
 
 
 class Deletions(Table):
@@ -78,3 +81,36 @@ def named(values: Mapping[str, Any]) -> str:
         words += f", forgets by {values['forget']}"
         words += f" in {values['requests']} requests" if values.get("requests", 1) != 1 else ""
     return words
+
+
+def forgetting(trainable: Trainable, table: Deletions, targets: csr_array | None) -> Trainable:
+    """Return what is trained and then forgets, as its table says.
+
+    Args:
+        trainable: what is trained.
+        table: its table of the config.
+        targets: users × items, nonzero for what is forgotten; None if nothing is.
+    """
+    if not table.forget or targets is None:
+        return trainable
+    return Forgetting(trainable, table.forget, targets, table.requests)
+
+
+def traits_of(trainable: Trainable) -> dict[str, str]:
+    """Return the traits of a model: `forget`, with its method, if it forgets all targets."""
+    return {"forget": trainable.method} if isinstance(trainable, Forgetting) else {}
+
+
+def recorded(trainable: Trainable) -> tuple[dict[str, str | int], Trainable]:
+    """Return how a model forgets, as its parameters are recorded, and what is trained inside."""
+    params: dict[str, str | int] = {}
+    if isinstance(trainable, Forgetting):
+        params, trainable = {"forget": trainable.method}, trainable.trainable
+    if isinstance(trainable, Sharded):
+        params, trainable = {**params, "shards": trainable.shards}, trainable.trainable
+    return params, trainable
+
+
+def compared(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two runs must agree on in a recorded table of a recommender."""
+    return {"forget": table.get("forget") is not None, "requests": table.get("requests")}

@@ -16,17 +16,9 @@ from dpaudit.auditor.context import Context
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
 from dpaudit.auditor.no_model import attempted, diverged
 from dpaudit.auditor.records import attack_record
+from dpaudit.audits.federated import transcripts
 from dpaudit.audits.federated.config import FederatedConfig, Transcript
-from dpaudit.audits.federated.transcripts import (
-    Finding,
-    Truth,
-    averaged,
-    gated_areas,
-    gated_divergence,
-    grouped,
-    is_whole,
-    run_transcript,
-)
+from dpaudit.audits.federated.transcripts import Finding, Truth, gated_divergence
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels
 from dpaudit.bounds.frequentist.intervals import student_mean
 from dpaudit.core.errors import ConfigError
@@ -151,12 +143,12 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         errors = [finding for finding in findings if finding.metric == _ERROR]
         numbers = [finding for finding in findings if finding.metric != _ERROR]
         if self.gated["attack.auc"]:
-            yield from gated_areas(numbers, last, family.alpha, family.confidence)
+            yield from transcripts.gated_areas(numbers, last, family.alpha, family.confidence)
         if self.gated["transcript.kl"]:
             yield from gated_divergence(numbers, last, most, family.alpha, family.confidence)
-            numbers = [finding for finding in numbers if not is_whole(finding, last)]
-        yield from averaged(numbers)
-        for step, group in grouped(errors, lambda error: error.step).items():
+            numbers = [finding for finding in numbers if not transcripts.is_whole(finding, last)]
+        yield from transcripts.averaged(numbers)
+        for step, group in transcripts.grouped(errors, lambda error: error.step).items():
             values = [error.estimate.value for error in group]
             yield Finding(_ERROR, step, student_mean(values, 1 - family.confidence, "trainings"))
 
@@ -199,7 +191,7 @@ class _Training:
         truth = Truth(transcript.pairs, transcript.real, _ALONE, self.seed)
         floor = Estimate.exact(float(transcript.floored), "counted")
         findings = [Finding("assumption.floor", 0, floor)] if defense.public_share is None else []
-        for checkpoint in run_transcript(transcript, attacks, steps, asked, self.seed):
+        for checkpoint in transcripts.run_transcript(transcript, attacks, steps, asked, self.seed):
             step = checkpoint.step
             findings.append(Finding(_ERROR, step, Estimate.exact(self._error(transcript), "rmse")))
             if checkpoint.seen:

@@ -43,14 +43,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.encoding import as_batch, batch_of, joined_batches
+from dpaudit.audits.mechanism import one_call
 from dpaudit.audits.mechanism.kept import Snapshot, may_be_noise
-from dpaudit.audits.mechanism.one_call import (
-    Job,
-    Raised,
-    ambient_restored,
-    called,
-    each_in_a_process,
-)
+from dpaudit.audits.mechanism.one_call import Job, Raised, called
 from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.streams import generator, seed_sequence
 from dpaudit.execution.executor import INLINE, Executor
@@ -135,7 +130,7 @@ class Caller:
             InputError: the mechanism changes its data set.
         """
         before = self._before
-        with ambient_restored() if self.ambient else nullcontext():
+        with one_call.ambient_restored() if self.ambient else nullcontext():
             outputs = [
                 called(self.mechanism, job, ambient=self.ambient) for job in self.jobs(block)
             ]
@@ -449,7 +444,7 @@ class Calls:
         self._check_sendable()
         search = pickle.dumps(partial(may_be_noise, constant=constant))
         job = (self.kept.work, seed_sequence(self.seed, "kept"), None)
-        ((names,),) = each_in_a_process(search, [[job]], 1)
+        ((names,),) = one_call.each_in_a_process(search, [[job]], 1)
         if isinstance(names, Raised):
             raise InputError(f"a fresh process cannot read what the mechanism keeps ({names})")
         return list(names)
@@ -486,7 +481,7 @@ class Calls:
     def _processes(self, units: list[list[Any]], *, own_hash: bool) -> Any:
         self._check_sendable()
         at_once = self.executor.pool.workers.count if self.executor else 0
-        return each_in_a_process(self.kept.work, units, at_once, own_hash=own_hash)
+        return one_call.each_in_a_process(self.kept.work, units, at_once, own_hash=own_hash)
 
     def _check_sendable(self) -> None:
         if not self.kept.work:

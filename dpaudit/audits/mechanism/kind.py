@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from dpaudit.auditor.context import Subject
-from dpaudit.auditor.kind import AuditKind, Forecast, without
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.kind import Forecast, NamedKind, without
 from dpaudit.audits.mechanism.config import MechanismConfig
-from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError
 from dpaudit.execution.sampling import Cost
 from dpaudit.record.result import AuditResult, Measurement
 
 
-class MechanismAudits(AuditKind):
+class MechanismAudits(NamedKind):
     """Audits of a mechanism by its outputs alone."""
 
-    name: ClassVar[str] = "mechanism"
-    config: ClassVar[type[Config]] = MechanismConfig
-    words: ClassVar[str] = "[defense]"
-    samples: ClassVar[str] = "audit.trials"
-    games: ClassVar[str] = "audit.trials"
-
-    def subject(self) -> type[Subject[Any]]:
-        """Return the class of what is audited."""
-        from dpaudit.audits.mechanism.subject import BlackBox
-
-        return BlackBox
-
-    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
-        """Return the measures of each model."""
-        from dpaudit.audits.mechanism.subject import OutputGame
-
-        return (OutputGame,)
+    name = "mechanism"
+    config = MechanismConfig
+    words = "[defense]"
+    samples = "audit.trials"
+    games = "audit.trials"
+    audited = "dpaudit.audits.mechanism.subject:BlackBox"
+    measured = ("dpaudit.audits.mechanism.subject:OutputGame",)
 
     def about(self, result: AuditResult, number: Measurement) -> dict[str, Any]:
         """Return what a number is about: all of the game but the function that is called.

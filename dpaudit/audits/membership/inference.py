@@ -26,31 +26,13 @@ from dpaudit.auditor.games.certify import LADDER, Bar, Certificate, certify
 from dpaudit.auditor.gate import bars
 from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import MetricKey, of_trainings, picked
-from dpaudit.audits.membership.calibration import (
-    Calibration,
-    Curve,
-    Judged,
-    Trials,
-    certified,
-    few,
-    judged,
-    noise_laws,
-    planted_control,
-    quantile,
-    rivals,
-)
+from dpaudit.audits.membership import calibration
+from dpaudit.audits.membership.calibration import Calibration, Curve, Judged, Trials, noise_laws
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import TrainingsLook
 from dpaudit.audits.membership.design import Design, groups_of
 from dpaudit.audits.models.subject import MemberPoint
-from dpaudit.bounds.frequentist.roc import (
-    advantage_limits,
-    area_limits,
-    calls,
-    independent,
-    present_above,
-    subset_share,
-)
+from dpaudit.bounds.frequentist import roc
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import Observer, Unit, covers
 from dpaudit.core.streams import generator
@@ -179,17 +161,18 @@ class TargetSampling:
         population = self.others + len(present)
         rng = generator(self.seed, "membership subset", child=training)
         if number.metric == "attack.auc":
-            return area_limits(independent(present, population, rng), absent, rng, alpha=self.alpha)
+            apart = roc.independent(present, population, rng)
+            return roc.area_limits(apart, absent, rng, alpha=self.alpha)
         if number.at is None:
             best = judged.best_rate
-            return advantage_limits(present, absent, best, rng, alpha=self.alpha)
+            return roc.advantage_limits(present, absent, best, rng, alpha=self.alpha)
         if self.given:
-            called = calls(present, absent, number.at)
+            called = roc.calls(present, absent, number.at)
             least, most = int((called == 1).sum()), int((called > 0).sum())
-            return subset_share(least, most, len(present), population, alpha=self.alpha)
+            return roc.subset_share(least, most, len(present), population, alpha=self.alpha)
         half = self.alpha / 2
-        least, most = present_above(present, absent, number.at, rng, alpha=half)
-        return subset_share(least, most, len(present), population, alpha=half)
+        least, most = roc.present_above(present, absent, number.at, rng, alpha=half)
+        return roc.subset_share(least, most, len(present), population, alpha=half)
 
 
 # Makes a key from a metric and its other fields.
@@ -239,7 +222,7 @@ class Inference:
     @property
     def few(self) -> int:
         """How many attacks a number is the largest of."""
-        return few(len(self.look.parts.calibrating))
+        return calibration.few(len(self.look.parts.calibrating))
 
     @property
     def key(self) -> Keys:
@@ -270,12 +253,12 @@ class Inference:
                 yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
         yield from self._strongest(scored)
         for at in curve:
-            labels = rivals(scored, f"tpr {at:g}", self.few)
+            labels = calibration.rivals(scored, f"tpr {at:g}", self.few)
             rows = np.array([scored[label].curve.rates(at) for label in labels])
             best = labels[int(rows.mean(1).argmax())]
             yield key("membership.roc", attack=best, at=at).measured(range_of(rows.max(0)))
         exposing = min((r for r in rates if r >= _EXPOSED), default=max(rates))
-        best = rivals(scored, f"tpr {exposing:g}", 1)[0]
+        best = calibration.rivals(scored, f"tpr {exposing:g}", 1)[0]
         yield from self._exposed(scored[best], exposing, partial(key, attack=best), batches)
         applies = claim is not None and covers(claim, self.unit, view or self.observer)
         claimed = claim.epsilon if claim and applies else None
@@ -287,16 +270,16 @@ class Inference:
 
     def judged(self, trials: Trials, rates: Sequence[float], delta: float) -> dict[str, Judged]:
         """Return each attack's scores of the judged trainings among some, by its label."""
-        calibration = Calibration.of(trials, self.look.parts, self.context.seed)
+        fitted = Calibration.of(trials, self.look.parts, self.context.seed)
         return {
-            label: judged(calibration, attack, rates, self.context.family, delta)
+            label: calibration.judged(fitted, attack, rates, self.context.family, delta)
             for label, attack in self.attacks.items()
         }
 
     def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[Measurement]:
         """Yield the largest of each number, of the attacks that promise most by it."""
         for number in numbers(self.context.config.membership.rates_of(self.unit)):
-            labels = rivals(scored, number.promise, self.few)
+            labels = calibration.rivals(scored, number.promise, self.few)
             key = of_trainings(self.context.config, number.key(self.key, STRONGEST))
             subsets = self._subsets(key, len(labels))
             censuses = [subsets.census(scored[label], number) for label in labels]
@@ -328,7 +311,7 @@ class Inference:
         curve, family = one.curve, self.context.family
         exposed = curve.exposed(rate)
         for level in _QUANTILES if len(exposed) else ():
-            estimate = quantile(exposed, level, family)
+            estimate = calibration.quantile(exposed, level, family)
             yield key("membership.exposed", at=level).measured(estimate)
         above = curve.above(rate)
         groups = {name: among[None] for name, among in groups_of(self.design, self.unit).items()}
@@ -387,17 +370,19 @@ class CoinGame:
             return self._certificate(self.inference.judged(mutant, [], self.delta)).estimate.lower
 
         base = self.claimed or bar.limit
-        return planted_control(of_mutant, self.noises, rung, self.delta, base, min(base, bar.limit))
+        least = min(base, bar.limit)
+        return calibration.planted_control(of_mutant, self.noises, rung, self.delta, base, least)
 
     def _certificate(self, scored: Mapping[str, Judged]) -> Certificate[Judged]:
         """Return the largest bound of the attacks that promise most, which share the level.
 
         The bounds at all looks hold jointly with all others.
         """
-        context, labels = self.inference.context, rivals(scored, "epsilon", self.inference.few)
+        context = self.inference.context
+        labels = calibration.rivals(scored, "epsilon", self.inference.few)
         size = context.family.size * self.inference.look.looks
         family = Family.of(context.family.confidence, size * len(labels))
-        bound = partial(certified, delta=self.delta, family=family, seed=context.seed)
+        bound = partial(calibration.certified, delta=self.delta, family=family, seed=context.seed)
         certificates = [
             Certificate(one, bound(one.scores, one.present, one.guesses), label)
             for label in labels

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from dpaudit.auditor.context import Subject
 from dpaudit.auditor.gate import Trainings
-from dpaudit.auditor.kind import AuditKind, listed, without
-from dpaudit.auditor.measure import Measure
-from dpaudit.audits.deletion.subject import compared
+from dpaudit.auditor.kind import NamedKind, listed, without
+from dpaudit.audits.deletion.config import compared
 from dpaudit.audits.membership.config import MembershipConfig, default_calibrating
 from dpaudit.audits.membership.trainings import judged_trainings
 from dpaudit.config.gate import Gate
-from dpaudit.config.schema import Config
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
-
-if TYPE_CHECKING:
-    from dpaudit.reports.sections.base import Sections
-
 
 # The keys that decide none of the numbers that are compared: each names its observer and its rate,
 # δ is that of the bound, and numbers of groups may not gate.
@@ -28,25 +21,16 @@ _NAMED = ("observers", "rates", "delta", "groups", "stop")
 _LISTED = ("own-list", "others-lists")
 
 
-class MembershipAudits(AuditKind):
+class MembershipAudits(NamedKind):
     """Audits of who is in the data of trained models."""
 
-    name: ClassVar[str] = "membership"
-    config: ClassVar[type[Config]] = MembershipConfig
-    words: ClassVar[str] = "[membership]"
-    samples: ClassVar[str] = "membership.trainings"
-
-    def subject(self) -> type[Subject[Any]]:
-        """Return the class of what is audited."""
-        from dpaudit.audits.membership.subject import MemberModels
-
-        return MemberModels
-
-    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
-        """Return the measures of each model."""
-        from dpaudit.audits.membership.measures import MembershipInferences
-
-        return (MembershipInferences,)
+    name = "membership"
+    config = MembershipConfig
+    words = "[membership]"
+    samples = "membership.trainings"
+    audited = "dpaudit.audits.membership.measures:MemberModels"
+    measured = ("dpaudit.audits.membership.measures:MembershipInferences",)
+    shown = "dpaudit.audits.membership.sections:MembershipSections"
 
     def remedy(self, number: Measurement) -> str:
         """Name the trainings, and of a bound on ε, whose coins both have, the targets too."""
@@ -102,12 +86,6 @@ class MembershipAudits(AuditKind):
             if model.get("label") == number.model:
                 facts["recommender"] = compared(model)
         return {**without(facts, "audit", "top_k"), "membership": asked}
-
-    def sections(self) -> type[Sections]:
-        """Return what reports show of its records."""
-        from dpaudit.audits.membership.sections import MembershipSections
-
-        return MembershipSections
 
 
 KIND = MembershipAudits()

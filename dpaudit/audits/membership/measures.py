@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
+from dpaudit.auditor import measure
+from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.distinguishing import contradictions, leaks
 from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import (
-    NEXT,
-    Measure,
-    MetricKey,
-    RecordPart,
-    metric_of,
-    of_trainings,
-    points,
-)
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.records import attack_record, data_record
 from dpaudit.auditor.top_lists import most_popular, ndcg
-from dpaudit.audits.membership import decisions, probes
+from dpaudit.audits.membership import decisions, probes, training
 from dpaudit.audits.membership.calibration import Trials, division
-from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.decisions import TrainingsLook
-from dpaudit.audits.membership.design import batches
+from dpaudit.audits.membership.design import Design, batches
 from dpaudit.audits.membership.inference import Inference, bound_key, keys, numbers, range_of
-from dpaudit.audits.membership.subject import MemberModels
-from dpaudit.audits.membership.training import (
-    BESIDE,
-    BESIDES,
-    BY_GROUP,
-    TOOK,
-    USEFUL,
-    Packed,
-    Training,
-    Utility,
-    all_unpacked,
-    measures,
-)
+from dpaudit.audits.membership.training import Packed, Training, Utility, measures
 from dpaudit.audits.membership.trainings import certified as surely_fails
-from dpaudit.audits.models.subject import MemberModel, MemberPoint
-from dpaudit.config.gate import picked_by, rated
+from dpaudit.audits.models.subject import MemberModel, MemberPoint, points_of
+from dpaudit.config.gate import Gate, check_rated, picked_by, rated
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
+from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
-from dpaudit.record.result import STRONGEST
+from dpaudit.record.result import STRONGEST, DataRecord
 from dpaudit.record.values import Census
 
 Numbers = NDArray[np.float64]
@@ -77,7 +64,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         self.most_left = 1 - family.confidence
         self.next_keys = decisions.next_keys(config)
         self.own_intervals = max(1, decisions.own_intervals(config))
-        self.blind_level = probes.level_of(len(list(points(config))), len(self.table.units))
+        self.blind_level = probes.level_of(len(list(measure.points(config))), len(self.table.units))
 
     @classmethod
     def plan(cls, config: MembershipConfig) -> Iterator[MetricKey]:
@@ -85,17 +72,17 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         table = config.membership
         observers = {model.label: table.observers_of(model) for model in config.audited}
         traits = {table.label: table.traits for table in config.recommender}
-        for model, epsilon in points(config):
+        for model, epsilon in measure.points(config):
             for unit in table.units:
                 for observer in observers[model]:
                     key = keys(model, epsilon, unit, observer, traits.get(model, ()))
                     for number in numbers(table.rates_of(unit)):
-                        yield of_trainings(config, number.key(key, STRONGEST))
+                        yield measure.of_trainings(config, number.key(key, STRONGEST))
                     yield bound_key(key, unit, observer)
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric)
             yield MetricKey("membership.blind", model, epsilon)
-            yield of_trainings(config, MetricKey("leak", model, epsilon))
+            yield measure.of_trainings(config, MetricKey("leak", model, epsilon))
             for name in Utility._fields:
                 yield _useful_key(config, name, model, epsilon)
             yield MetricKey("utility.popular", model, epsilon)
@@ -124,15 +111,15 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
 
     def _measured(self, stage: str, model: MemberModel, point: MemberPoint) -> Iterator[RecordPart]:
         design, table = self.design, self.table
-        training = Training.of(point.trainable, design, table.units, model.observers, model.saves)
-        blocks = training.blocks
+        work = Training.of(point.trainable, design, table.units, model.observers, model.saves)
+        blocks = work.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
         stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
         parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
-        together = training.parts(table.trainings)
-        further = probes.tasks_of(training) if probes.is_probed(point, table.trainings) else ()
+        together = work.parts(table.trainings)
+        further = probes.tasks_of(work) if probes.is_probed(point, table.trainings) else ()
         rows, look, answered = decisions.train(
-            training,
+            work,
             executor,
             decisions.planned(
                 parts, together, self.left, self.most_left, len(self.next_keys) * stops
@@ -142,7 +129,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         )
         if model.saves is not None:
             ended = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
-            model.saved.update({training.saved(i).name: training.digest(i, rows[i]) for i in ended})
+            model.saved.update({work.saved(i).name: work.digest(i, rows[i]) for i in ended})
             yield probes.SAVED.of(model.label)
         if not len(look.parts.calibrating):
             yield probes.ALONE.of(model.label)
@@ -153,10 +140,10 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield finding.of(model.label)
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
         yield from diverged(lost, len(look.trainings), "membership", model.label, point.epsilon)
-        shown = all_unpacked(rows, len(blocks) + BESIDES)
+        shown = training.all_unpacked(rows, len(blocks) + training.BESIDES)
         if not shown:
             return
-        took = np.array([part[TOOK][0] for part in shown])
+        took = np.array([part[training.TOOK][0] for part in shown])
         executor.clock.forgot(model.label, took[np.isfinite(took).all(1)])
         unmoved = probes.unmoved_by_data(answered[0]) if answered else []
         # What trainings show decides the look.
@@ -169,8 +156,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         level, scored = self._level(look), "scores" in {seen for _, seen in blocks}
         indices = look.parts.judged.tolist()
         late = {unit: batches(design, point.trainable, unit, indices) for unit in table.units}
-        for place, (unit, observer) in enumerate(blocks):
-            trials, unanswered, marks = self._shown(shown, place, unit, observer)
+        for number, (unit, observer) in enumerate(blocks):
+            trials, unanswered, marks = self._shown(shown, number, unit, observer)
             # A model that has forgotten shows the same whatever the coins were.
             coins = trials.present & (not point.traits)
             for finding in probes.left_open(unanswered, marks, coins, observer, scored, unmoved):
@@ -200,7 +187,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         look: TrainingsLook,
     ) -> bool:
         """Whether a gate about the next training surely fails by what trainings show at a look."""
-        parts = all_unpacked(rows, len(blocks) + BESIDES)
+        parts = training.all_unpacked(rows, len(blocks) + training.BESIDES)
         if not parts:
             return False
         at, level = (model.label, point.epsilon), self._level(look)
@@ -208,9 +195,9 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         games = {(key.unit, key.observer) for key in point_keys}
         whole = any(key.metric == "leak" for key in point_keys)
         shown: list[records.Measurement] = []
-        for place, (unit, observer) in enumerate(blocks):
+        for number, (unit, observer) in enumerate(blocks):
             if observer in model.observers and (whole or (unit, observer) in games):
-                trials, _, _ = self._shown(parts, place, unit, observer)
+                trials, _, _ = self._shown(parts, number, unit, observer)
                 inference = self.inference(look, level, trials, model.label, point, unit, observer)
                 shown += inference.strongest()
         shown += leaks(filter(_of_strongest, shown))
@@ -219,7 +206,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         return any(
             surely_fails(gate, number.census, self.most_left, len(self.next_keys))
             for gate in self.context.config.gate
-            if gate.of in NEXT
+            if gate.of in measure.NEXT
             for number in picked_by(gate, shown, model.points())
             if number.census
         )
@@ -240,7 +227,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         # What has no answer is an output too; scores of interactions already show it.
         known = (unit, observer) == ("interaction", "scores")
         is_output = not known and np.nan_to_num(unanswered).any()
-        features = block[:, :, : -BESIDE + bool(is_output)]
+        features = block[:, :, : -training.BESIDE + bool(is_output)]
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
         trials = Trials(features[:, :cut], features[:, cut:], present, untold)
@@ -264,7 +251,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         have the nDCG if they have one in every judged training.
         """
         family = self.context.family
-        rows = np.array([part[USEFUL][0] for part in parts])
+        rows = np.array([part[training.USEFUL][0] for part in parts])
         for name, every in zip(Utility._fields, rows.T, strict=True):
             values = every[look.trainings]
             key = _useful_key(self.context.config, name, model, epsilon)
@@ -289,7 +276,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             yield key.measured(estimate, census=census)
             if name == "ndcg":
                 yield MetricKey("utility.popular", model, epsilon).measured(self.popular)
-        by_group = np.stack([part[BY_GROUP][0] for part in parts])[look.parts.judged]
+        by_group = np.stack([part[training.BY_GROUP][0] for part in parts])[look.parts.judged]
         for name, gains in zip(self.design.groups, by_group.T, strict=True):
             if np.isfinite(gains).all():
                 key = MetricKey("utility.group", model, epsilon)
@@ -311,4 +298,85 @@ def _of_strongest(number: RecordPart) -> bool:
 
 
 def _useful_key(config: MembershipConfig, name: str, model: str, epsilon: float) -> MetricKey:
-    return of_trainings(config, MetricKey(metric_of("utility", name), model, epsilon))
+    metric = measure.metric_of("utility", name)
+    return measure.of_trainings(config, MetricKey(metric, model, epsilon))
+
+
+@dataclass(frozen=True)
+class MemberModels(Subject[MembershipConfig]):
+    """The models of a membership audit.
+
+    Attributes:
+        context: inputs that the measures share.
+        ratings: the data.
+        table: `[membership]`.
+        design: targets, coins and questions, the same for every model.
+    """
+
+    context: Context[MembershipConfig]
+    ratings: Ratings
+    table: Membership
+    design: Design
+
+    @classmethod
+    def of(cls, context: Context[MembershipConfig], ratings: Ratings | None) -> Self:
+        """Draw the targets.
+
+        Raises:
+            DataError: there are too few data.
+            ConfigError: a gate judges a utility that a model does not have.
+        """
+        table = context.config.membership
+        if ratings is None or table is None:
+            raise TypeError("a membership audit needs ratings and [membership]")
+        gates = context.config.gate
+        check_rated(gates, ratings.scale)
+        subject = cls(context, ratings, table, Design.of(ratings, table, context.seed))
+        for index, gate in enumerate(gates):
+            subject._check_useful(index, gate)
+        return subject
+
+    def _check_useful(self, index: int, gate: Gate) -> None:
+        """Refuse a gate on a utility that one of the picked models does not have."""
+        group, _, name = gate.metric.partition(".")
+        if group != "utility" or name not in Utility._fields:
+            return
+        lacking = [
+            model.label
+            for model in self.models()
+            if gate.where.get("model", model.label) == model.label
+            and any(
+                name not in measures(point.trainable, model.observers) for point in model.defenses
+            )
+        ]
+        if lacking:
+            what = "predicted ratings" if rated(gate.metric) else "lists"
+            many = "do" if len(lacking) > 1 else "does"
+            raise ConfigError(
+                f"gate.{index}.metric = {gate.metric!r} needs {what}, which "
+                f"{' and '.join(lacking)} {many} not show: correct its where, or gate another "
+                "metric"
+            )
+
+    def trials(self) -> int:
+        """Return the number of trainings, with the probes of each model."""
+        points = [point for model in self.models() for point in model.defenses]
+        trainings = self.table.trainings
+        return sum(trainings + 2 * probes.is_probed(point, trainings) for point in points)
+
+    def models(self) -> Iterator[MemberModel]:
+        """Yield the user's own models, then the defenses."""
+        design, scale = self.design, self.ratings.scale
+        for model in self.context.config.audited:
+            points = points_of(model, design.ratings, design.targets)
+            yield MemberModel(model, points, self.table.observers_of(model), scale, design.k)
+
+    def data(self) -> DataRecord:
+        """Record the sizes of the data; the targets are attacked."""
+        attacked = sum(self.design.count(unit) for unit in self.table.units)
+        return data_record(self.ratings, self.ratings, attacked=attacked)
+
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the attacks by label, with their parameters."""
+        inferring = self.context.config.inferring
+        return {attack.label: attack_record(attack.create("attack")) for attack in inferring}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpaudit.auditor.records import model_record, point_record
-from dpaudit.audits.deletion.subject import forgetting, recorded, traits_of
+from dpaudit.audits.deletion.config import forgetting, recorded, traits_of
 from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.config.model import Model
 from dpaudit.core.claim import Claim
@@ -23,15 +23,7 @@ from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Trained, TrainedDefense
 from dpaudit.kernels.lanes import LANES
-from dpaudit.recommenders.base import (
-    Answer,
-    Indices,
-    Query,
-    Recommender,
-    RowModel,
-    Scores,
-    Trainable,
-)
+from dpaudit.recommenders.base import Answer, Query, Recommender, RowModel, Scores, Trainable
 from dpaudit.record.result import ClaimRecord, ModelRecord, PointRecord
 
 
@@ -39,12 +31,12 @@ from dpaudit.record.result import ClaimRecord, ModelRecord, PointRecord
 class _Model(RowModel):
     trained: Trained
 
-    def rows(self, users: Indices) -> Scores:
+    def rows(self, users: NDArray[np.int32]) -> Scores:
         items = self.seen.shape[1]
         pairs = np.repeat(users, items), np.tile(np.arange(items, dtype=np.int32), len(users))
         return self.trained.predict(*pairs)[0].reshape(len(users), items)
 
-    def scores(self, users: Indices, items: Indices) -> Scores:
+    def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> Scores:
         return self.trained.predict(users, items)[0]
 
 

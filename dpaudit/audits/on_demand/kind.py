@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
-from dpaudit.auditor.context import Subject
-from dpaudit.auditor.kind import AuditKind, Forecast
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.kind import Forecast, NamedKind
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config.schema import Config
 
-if TYPE_CHECKING:
-    from dpaudit.reports.sections.base import Sections
 
-
-class OnDemandAudits(AuditKind):
+class OnDemandAudits(NamedKind):
     """Audits of recommenders that serve on demand."""
 
-    name: ClassVar[str] = "on_demand"
+    name = "on_demand"
     config: ClassVar[type[Config]] = OnDemandConfig
-    words: ClassVar[str] = "models on demand"
-    samples: ClassVar[str] = "audit.trials"
-
-    def subject(self) -> type[Subject[Any]]:
-        """Return the class of what is audited."""
-        from dpaudit.audits.on_demand.subject import OnDemandModels
-
-        return OnDemandModels
-
-    def measures(self) -> Sequence[type[Measure[Any, Any]]]:
-        """Return the measures of each model."""
-        from dpaudit.audits.on_demand.games import OnDemandGames
-        from dpaudit.audits.on_demand.measures import ChainDivergence, OnDemandUtility, Risk
-
-        return (Risk, OnDemandUtility, ChainDivergence, OnDemandGames)
-
-    def sections(self) -> type[Sections]:
-        """Return what reports show of its records."""
-        from dpaudit.audits.on_demand.sections import OnDemandSections
-
-        return OnDemandSections
+    words = "models on demand"
+    samples = "audit.trials"
+    audited = "dpaudit.audits.on_demand.subject:OnDemandModels"
+    measured: ClassVar[Sequence[str]] = (
+        "dpaudit.audits.on_demand.measures:Risk",
+        "dpaudit.audits.on_demand.measures:OnDemandUtility",
+        "dpaudit.audits.on_demand.measures:ChainDivergence",
+        "dpaudit.audits.on_demand.games:OnDemandGames",
+    )
+    shown = "dpaudit.audits.on_demand.sections:OnDemandSections"
 
     def forecast(
         self, config: OnDemandConfig, *, factor: float | None = None, minutes: float | None = None

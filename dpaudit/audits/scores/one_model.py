@@ -18,14 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.audits.membership.calibration import best_threshold
-from dpaudit.audits.scores.observational import (
-    Corrected,
-    FeatureKind,
-    Features,
-    Mask,
-    Numbers,
-    Observed,
-)
+from dpaudit.audits.scores import observational
+from dpaudit.audits.scores.observational import Corrected, Features, Mask, Numbers, Observed
 from dpaudit.bounds import outcomes
 from dpaudit.bounds.frequentist.one_run import check_gamma
 from dpaudit.bounds.frequentist.roc import auc_in_folds, clustered_auc, least_absent, rate_of
@@ -171,7 +165,7 @@ def audit_scores(
     *,
     rates: Sequence[float] = (0.001, 0.01),
     features: tuple[ArrayLike, ArrayLike] | None = None,
-    kinds: Mapping[int, FeatureKind] | None = None,
+    kinds: Mapping[int, observational.FeatureKind] | None = None,
     gamma: float | None = None,
     at_most: float | None = None,
     judged: int = 1,

@@ -9,18 +9,9 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from dpaudit.attacks import base as roles
+from dpaudit.config import tables
 from dpaudit.config.model import Model, Table
-from dpaudit.config.tables import (
-    Attack,
-    Game,
-    ModelsConfig,
-    check_attacks,
-    has_role,
-    named_attacks,
-    reads,
-    recovers,
-    tests_submissions,
-)
+from dpaudit.config.tables import Attack, Game, ModelsConfig, has_role
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.releases import ItemFactors
@@ -118,7 +109,7 @@ class TrainedConfig(ModelsConfig):
     def _check_role(self, attack: Attack, trained: Model) -> None:
         if attack.name not in registry.names("attacks") or has_role(attack.name, *self.accepted):
             return
-        if tests_submissions(attack.name):
+        if tables.tests_submissions(attack.name):
             raise ValueError(
                 f"[[attack]] {attack.label!r} reads what users submit in each round: add "
                 "[transcript], or remove it"
@@ -127,7 +118,7 @@ class TrainedConfig(ModelsConfig):
         fitting = (role for role in self.accepted if role is not other)
         raise ValueError(
             f"[[attack]] {attack.label!r} reads nothing that model {trained.label!r} "
-            f"({trained.defense}) shows: remove it, or use {named_attacks(*fitting)}"
+            f"({trained.defense}) shows: remove it, or use {tables.named_attacks(*fitting)}"
         )
 
     def check_plugins(self) -> None:
@@ -139,7 +130,7 @@ class TrainedConfig(ModelsConfig):
         super().check_plugins()
         for index, attack in enumerate(self.attack):
             attack.create(f"attack.{index}")
-        check_attacks("game", self.game, roles.GAME_ROLES)
+        tables.check_attacks("game", self.game, roles.GAME_ROLES)
 
     def recorded(self) -> Self:
         """Return the config with `[train]` in full."""
@@ -159,12 +150,12 @@ class TrainedConfig(ModelsConfig):
     @property
     def recovering(self) -> list[Attack]:
         """Return the attacks that recover sensitive ratings from a released model."""
-        return [attack for attack in self.attack if recovers(attack.name)]
+        return [attack for attack in self.attack if tables.recovers(attack.name)]
 
     @property
     def reading(self) -> list[Attack]:
         """Return the attacks that recover sensitive ratings from submissions."""
-        return [attack for attack in self.attack if reads(attack.name)]
+        return [attack for attack in self.attack if tables.reads(attack.name)]
 
 
 def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
@@ -186,13 +177,13 @@ def _check_lists(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
         if ranking and attack.name in known and not lists:
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers ratings, and model {ranking.label!r} "
-                f"ranks: use {named_attacks(roles.ListReconstruction)}"
+                f"ranks: use {tables.named_attacks(roles.ListReconstruction)}"
             )
         if predicting and lists:
             raise ValueError(
                 f"[[attack]] {attack.label!r} recovers what models rank high, and model "
                 f"{predicting.label!r} predicts ratings: use "
-                f"{named_attacks(roles.RatingReconstruction)}"
+                f"{tables.named_attacks(roles.RatingReconstruction)}"
             )
 
 
@@ -203,7 +194,7 @@ def _check_factors(models: Sequence[Model], attacks: Sequence[Attack]) -> None:
         ValueError: names the attack, the model and the remedy.
     """
     for attack in attacks:
-        if not (recovers(attack.name) or reads(attack.name)):
+        if not (tables.recovers(attack.name) or tables.reads(attack.name)):
             continue
         for model in models:
             observers = model.observers()

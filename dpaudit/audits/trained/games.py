@@ -136,16 +136,12 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         self, stage: str, model: TrainedModel, defense: Any, game: tables.Game
     ) -> Iterator[RecordPart]:
         """Run the game of many ratings, each decided by a coin that is guessed."""
-        ratings, attack = self.ratings, game.create("game")
-        rows = rare_ratings(ratings, game.candidates)
-
-        play = partial(
-            run_coins_game, ratings=ratings, rows=rows, attack=attack, trainings=game.trials
-        )
+        rows, attack = rare_ratings(self.ratings, game.candidates), game.create("game")
+        play = partial(run_coins_game, trainings=game.trials)
 
         def score(mechanism: Any, seed: int) -> CoinScores:
             executor = self._executor(stage, model, game, mechanism)
-            return play(mechanism, seed=seed, executor=executor)
+            return play(mechanism, self.ratings, rows, attack, seed=seed, executor=executor)
 
         run = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
         yield from self.measurements(run, self.certificate(run))

@@ -12,20 +12,10 @@ from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, metric_of, points
 from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.audits.trained import subject as trained
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.recovery import Recovery, recovery_keys
-from dpaudit.audits.trained.subject import (
-    KINDS,
-    Numbers,
-    ProbedTraining,
-    TrainedModel,
-    TrainedModels,
-    mean_measured,
-    over_folds,
-    over_trials,
-    run_all,
-    scores_of,
-)
+from dpaudit.audits.trained.subject import Numbers, ProbedTraining, TrainedModel, TrainedModels
 from dpaudit.core.claim import Assumption
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams
@@ -63,7 +53,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
     def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield the numbers on test ratings, those of each attack, and the comparisons."""
         ranks = any(model.ranks for model in config.model)
-        kinds = ("precision", "recall") if ranks else KINDS
+        kinds = ("precision", "recall") if ranks else trained.KINDS
         against = config.training.against
         reference = next((m.epsilon for m in config.model if m.label == against), [])
         for model, epsilon in points(config):
@@ -86,7 +76,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
     def _measured(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
         """Measure one model at every ε, and keep its errors on test ratings by fold `(F, k)`."""
         label, defenses, progress = model.label, model.defenses, self.context.progress
-        scores = scores_of(defenses[0], self.train.top_k)
+        scores = trained.scores_of(defenses[0], self.train.top_k)
         recovery = Recovery(scores, self.folds, self.recovering, self.context.config)
         kinds = self.kinds = (*scores.kinds, *scores.more)
 
@@ -103,7 +93,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                 yield from recovery.trainings(defense, trials)
 
         executor = self.context.tasks(stage, model.model, *self.context.config.attack)
-        probed = iter(run_all(tested(), self.train.trials, executor))
+        probed = iter(trained.run_all(tested(), self.train.trials, executor))
         most = np.max([scores.most(fold) for fold in self.folds], axis=0)
         for defense in defenses:
             released = [next(probed) for _ in self.folds]
@@ -117,15 +107,16 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
                 continue
             # Axes: trial, fold, number.
             rows = np.stack(released, axis=1)
-            seen = np.stack([over_trials(rows[:, number]) for number in range(len(self.folds))])
+            seen = np.stack([trained.over_trials(of_fold) for of_fold in released])
             self.by_fold[point] = seen[:, : len(kinds)]
             for column, kind in enumerate(kinds):
                 key, numbers = _useful_key(self.context.config, kind, *point), rows[:, :, column]
-                yield mean_measured(key, numbers, 0.0, float(most[column]), self.context.family)
+                largest = float(most[column])
+                yield trained.mean_measured(key, numbers, 0.0, largest, self.context.family)
             if self.recovering and not _without_model(compared):
                 recovered = rows[:, :, len(kinds) :]
                 for score in recovery.recoveries(point, recovered, iter(compared)):
-                    yield mean_measured(*score, self.context.family)
+                    yield trained.mean_measured(*score, self.context.family)
 
     def _diverged(
         self, probed: Sequence[Numbers], group: str, kinds: Sequence[str], point: Point
@@ -147,7 +138,7 @@ class TrainedUtility(Measure[TrainedConfig, TrainedModel]):
             base = rows.get(epsilon, next(iter(rows.values())))
             for column, kind in enumerate(self.kinds):
                 differences = (errors - base)[:, column].tolist()
-                difference = over_folds(differences, self.context.family.confidence)
+                difference = trained.over_folds(differences, self.context.family.confidence)
                 key = MetricKey("utility.difference", label, epsilon)
                 yield key.measured(difference, against=against, kind=kind)
 

@@ -16,14 +16,8 @@ from dpaudit.config.tables import Game, check_covered, observer_of
 from dpaudit.core.claim import Adjacency, Claim, covered_adjacencies
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.releases import NoisedSteps, PreparedPair, TargetUser
-from dpaudit.data.neighbors import (
-    Change,
-    RatingRemoved,
-    RatingReplaced,
-    UserRemoved,
-    UserReplaced,
-    apply,
-)
+from dpaudit.data import neighbors
+from dpaudit.data.neighbors import Change
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import Targets, TrainedDefense
 
@@ -132,7 +126,7 @@ def target_pair(
     else:
         allowed = rows[ratings.user == user]
         change, words = _rating(ratings, user, adjacency, allowed, targets.crowded)
-    after = apply(ratings, change)
+    after = neighbors.apply(ratings, change)
     # The other user who shares the most items observes.
     rated = np.isin(np.arange(ratings.n_items), ratings.profile(user).items)
     shared = np.bincount(ratings.user, rated[ratings.item], ratings.n_users)
@@ -213,8 +207,8 @@ def _rating(
     begin = f"of {{}} ratings of one user, that of an item with {{}} raters{sensitive}"
     words = _Sentence(begin, sizes)
     if adjacency == "rating-add-remove":
-        return RatingRemoved(user, item), words.end("disappears")
-    change = RatingReplaced(user, item, float(far[row]))
+        return neighbors.RatingRemoved(user, item), words.end("disappears")
+    change = neighbors.RatingReplaced(user, item, float(far[row]))
     end = "goes to the far end of the scale"
     return change, words.end(end, f"goes from {value:g} to {far[row]:g}")
 
@@ -224,7 +218,7 @@ def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, tu
     profile = ratings.profile(user)
     who = _Sentence("one user with {} ratings", (len(profile),))
     if adjacency == "user-add-remove":
-        return UserRemoved(user), who.end("disappears")
+        return neighbors.UserRemoved(user), who.end("disappears")
     if not ratings.scale.width:  # purchases
         other_items = np.setdiff1d(np.arange(ratings.n_items), profile.items)[: len(profile)]
         if not len(other_items):
@@ -233,9 +227,9 @@ def _user(ratings: Ratings, user: int, adjacency: Adjacency) -> tuple[Change, tu
                 "to take: use more data"
             )
         ones = np.ones(len(other_items), np.float32)
-        change = UserReplaced(user, other_items.astype(np.int32), ones)
+        change = neighbors.UserReplaced(user, other_items.astype(np.int32), ones)
         return change, who.end("has others instead", f"has {len(other_items)} others instead")
-    change = UserReplaced(user, profile.items, _opposed(ratings.scale, profile.values))
+    change = neighbors.UserReplaced(user, profile.items, _opposed(ratings.scale, profile.values))
     return change, who.end("takes each at the far end of the scale")
 
 

@@ -11,29 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionReconstruction
-from dpaudit.auditor.measure import (
-    Measure,
-    MetricKey,
-    RecordPart,
-    gated,
-    judged_bases,
-    metric_of,
-    points,
-)
+from dpaudit.auditor import measure
+from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
 from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.audits.trained import subject as trained
 from dpaudit.audits.trained.config import TrainedConfig
-from dpaudit.audits.trained.subject import (
-    KINDS,
-    Numbers,
-    Probe,
-    ProbedTraining,
-    Scores,
-    TrainedModel,
-    TrainedModels,
-    guessed,
-    mean_errors,
-    mean_measured,
-)
+from dpaudit.audits.trained.subject import Numbers, Probe, ProbedTraining, Scores, TrainedModel
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.folds import Fold
 from dpaudit.data.ratings import Ratings
@@ -147,9 +130,9 @@ class Recovery:
             for number, kind in enumerate(kinds):
                 for basis, values in numbers.items():
                     if kind != "accuracy":
-                        metric = metric_of("reconstruction", kind)
+                        metric = measure.metric_of("reconstruction", kind)
                         key = recovery_key(self.config, metric, *point, attack, basis)
-                    elif basis == bases.RELEASED and gated(self.config, "attack.accuracy"):
+                    elif basis == bases.RELEASED and measure.gated(self.config, "attack.accuracy"):
                         key = MetricKey("attack.accuracy", *point, attack=attack)
                     else:
                         continue
@@ -199,7 +182,7 @@ def recovery_key(
         attack: the attack's label.
         basis: the basis; None for all that no gate judges.
     """
-    joint = basis in judged_bases(config, metric)
+    joint = basis in measure.judged_bases(config, metric)
     return MetricKey(metric, model, epsilon, attack=attack, basis=basis, joint=joint)
 
 
@@ -207,14 +190,14 @@ def recovery_keys(
     config: TrainedConfig, metric: str, model: str, epsilon: float, attack: str
 ) -> Iterator[MetricKey]:
     """Yield the key of each basis that a gate judges, and one for all others."""
-    for basis in (*sorted(judged_bases(config, metric)), None):
+    for basis in (*sorted(measure.judged_bases(config, metric)), None):
         yield recovery_key(config, metric, model, epsilon, attack, basis)
 
 
 class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
     """`submissions.rmse` and `….mae`: errors of ratings reconstructed from users' submissions."""
 
-    def __init__(self, subject: TrainedModels[Any]) -> None:
+    def __init__(self, subject: trained.TrainedModels[Any]) -> None:
         """Create the attacks."""
         self.context, self.folds = subject.context, subject.folds
         self.trials = subject.context.config.training.trials
@@ -225,7 +208,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
     @classmethod
     def plan(cls, config: TrainedConfig) -> Iterator[MetricKey]:
         """Yield both errors per attack and point."""
-        for model, epsilon in points(config):
+        for model, epsilon in measure.points(config):
             for attack in config.reading:
                 for metric in _METRICS:
                     yield from recovery_keys(config, metric, model, epsilon, attack.label)
@@ -249,7 +232,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
         finished = executor.run(tasks)
         # Axes: ε, fold, trial, attack, its input (submissions, released model, means), error kind.
         errors = np.stack(finished).reshape(
-            len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(KINDS)
+            len(model.defenses), len(self.folds), self.trials, len(self.attacks), 3, len(_METRICS)
         )
         for defense, here in zip(model.defenses, errors, strict=True):
             where = model.label, defense.epsilon
@@ -280,7 +263,7 @@ class SubmissionRecovery(Measure[TrainedConfig, TrainedModel]):
             for basis, values in by_basis.items():
                 key = recovery_key(config, metric, label, epsilon, attack, basis)
                 least = -most if basis in bases.GAINS else 0.0
-                yield mean_measured(key, values.T, least, most, family)
+                yield trained.mean_measured(key, values.T, least, most, family)
 
 
 def _submission_errors(
@@ -316,8 +299,9 @@ def _submission_errors(
             hidden = np.isin(train.user, followed) & train.kept_private
             released, submitted = attack.read(submissions.of_users(followed), release, shared)
             guesses = np.clip([submitted, released], train.scale.minimum, train.scale.maximum)
-            means = guessed(train, hidden)[None, : len(KINDS)]
-            by_attack.append(np.concatenate([mean_errors(guesses, train.value[hidden]), means]))
+            means = trained.guessed(train, hidden)[None, : len(trained.KINDS)]
+            mistaken = trained.mean_errors(guesses, train.value[hidden])
+            by_attack.append(np.concatenate([mistaken, means]))
         return np.stack(by_attack)
 
-    return attempted(errors, np.full((len(attacks), 3, len(KINDS)), np.nan))
+    return attempted(errors, np.full((len(attacks), 3, len(trained.KINDS)), np.nan))

@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.audits.attributes.measures import WHOLE, Judge, asked_in, guesses_of
-from dpaudit.audits.attributes.subject import GUESSED, Attribute, folds_of, guessed
+from dpaudit.audits.attributes.measures import (
+    GUESSED,
+    WHOLE,
+    Attribute,
+    Judge,
+    asked_in,
+    folds_of,
+    guessed,
+    guesses_of,
+)
 from dpaudit.record.result import Family
 
 ALPHA = 0.1

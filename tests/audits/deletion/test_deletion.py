@@ -22,9 +22,8 @@ from dpaudit.auditor.plan import Plan
 from dpaudit.audits.deletion.sections import printed, sentence, units, witnessed, word
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.measures import MembershipInferences
+from dpaudit.audits.membership.measures import MemberModels, MembershipInferences
 from dpaudit.audits.membership.sections import MembershipSections
-from dpaudit.audits.membership.subject import MemberModels
 from dpaudit.audits.models.config import OwnRecommender, StatedClaim
 from dpaudit.audits.models.subject import MemberModel, MemberPoint
 from dpaudit.config.gate import Gate, picked_by

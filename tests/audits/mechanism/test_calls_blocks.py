@@ -186,7 +186,7 @@ def test_progress_counts_outputs(
             [called(many_laplace, job) for job in unit] for unit in units
         )  # processes take time
 
-    monkeypatch.setattr("dpaudit.audits.mechanism.calls.each_in_a_process", here)
+    monkeypatch.setattr("dpaudit.audits.mechanism.one_call.each_in_a_process", here)
 
     class Told(Progress):
         def __init__(self) -> None:

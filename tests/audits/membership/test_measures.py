@@ -23,8 +23,7 @@ from dpaudit.auditor.plan import Plan, RunFolder
 from dpaudit.auditor.run import cost_of, merge, run_audit, run_shard
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.measures import MembershipInferences
-from dpaudit.audits.membership.subject import MemberModels
+from dpaudit.audits.membership.measures import MemberModels, MembershipInferences
 from dpaudit.audits.models.subject import MemberModel, MemberPoint
 from dpaudit.config.tables import battery
 from dpaudit.core.claim import Claim

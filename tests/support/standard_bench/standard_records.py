@@ -21,7 +21,7 @@ from standard_mechanisms import (  # type: ignore[import-not-found]
     truncated_geometric,
 )
 
-from dpaudit.audits.mechanism.patterns import Neighbours
+from dpaudit.audits.mechanism.audit import Neighbours
 
 LYU = "Lyu, Su & Li 2017, arXiv:1603.01699"
 DING = "Ding et al. 2018, arXiv:1805.10277"

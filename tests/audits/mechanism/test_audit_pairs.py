@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.audits.mechanism.patterns import Neighbours, input_pairs
+from dpaudit.audits.mechanism.audit import Neighbours, input_pairs
 from dpaudit.core.errors import InputError
 
 

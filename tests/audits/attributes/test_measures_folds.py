@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpaudit.audits.attributes.subject import FOLDS, Attribute, attribute_of, folds_of
+from dpaudit.audits.attributes.measures import FOLDS, Attribute, attribute_of, folds_of
 from dpaudit.core.errors import DataError
 from dpaudit.data.ratings import Ratings, Scale
 
