@@ -22,29 +22,16 @@ from dpaudit.core.messages import plain
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
-from dpaudit.recommenders.base import (
-    Answer,
-    Deletion,
-    Factors,
-    Indices,
-    Query,
-    RowModel,
-    Scores,
-    Settings,
-    Took,
-    Trainable,
-    built,
-    taken_by,
-)
+from dpaudit.recommenders import base
 from dpaudit.recommenders.checks import checked_answer, checked_scores
 from dpaudit.recommenders.forgetting import Forgets, ForgetsUsers
 from dpaudit.recommenders.saving import Saves, saved
 
 
-class _UserModel(Trainable):
+class _UserModel(base.Trainable):
     """Train objects of the user's class; `PythonClass` lists the methods that they need."""
 
-    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
+    def answer(self, interactions: Interactions, seed: int, query: base.Query) -> base.Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.
 
         Raises:
@@ -55,8 +42,12 @@ class _UserModel(Trainable):
         return self._trained(interactions, seed, query, None)
 
     def answer_without(
-        self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
-    ) -> Answer:
+        self,
+        interactions: Interactions,
+        requests: Sequence[base.Deletion],
+        seed: int,
+        query: base.Query,
+    ) -> base.Answer:
         """Train, forget, and show what is asked; see `Trainable.answer_without`.
 
         Raises:
@@ -69,8 +60,8 @@ class _UserModel(Trainable):
         return self._trained(interactions, seed, query, None, requests)
 
     def answer_saved(
-        self, interactions: Interactions, seed: int, query: Query, folder: Path
-    ) -> Answer:
+        self, interactions: Interactions, seed: int, query: base.Query, folder: Path
+    ) -> base.Answer:
         """Do as `answer`, and let the trained model write itself to `model` in the folder."""
         return self._trained(interactions, seed, query, folder)
 
@@ -78,10 +69,10 @@ class _UserModel(Trainable):
         self,
         interactions: Interactions,
         seed: int,
-        query: Query,
+        query: base.Query,
         folder: Path | None,
-        requests: Sequence[Deletion] = (),
-    ) -> Answer:
+        requests: Sequence[base.Deletion] = (),
+    ) -> base.Answer:
         model = self._made()
         if not callable(getattr(model, "fit", None)):
             raise ConfigError(
@@ -90,7 +81,9 @@ class _UserModel(Trainable):
             )
         with self._running(seed):
             start = time.perf_counter()
-            fitted = _shows(model.fit(taken_by(model.fit, interactions), seed), "fit", "trained")
+            fitted = _shows(
+                model.fit(base.taken_by(model.fit, interactions), seed), "fit", "trained"
+            )
             trained_at = asked = time.perf_counter()
             before = None
             if query.before:
@@ -98,7 +91,7 @@ class _UserModel(Trainable):
                 asked = time.perf_counter()
             for deletion in requests:
                 fitted, interactions = self._forgotten(fitted, deletion, seed), deletion.kept
-            took = Took(trained_at - start, time.perf_counter() - asked) if requests else None
+            took = base.Took(trained_at - start, time.perf_counter() - asked) if requests else None
             answer = self._shown(fitted, interactions.ratings, query)
             shown = answer._replace(before=before, took=took)
             answer = checked_answer(shown, query, interactions.shape)
@@ -126,10 +119,10 @@ class _UserModel(Trainable):
     def _made(self) -> Any:
         """Return a new object."""
 
-    def _shown(self, fitted: Any, ratings: Ratings, query: Query) -> Answer:
+    def _shown(self, fitted: Any, ratings: Ratings, query: base.Query) -> base.Answer:
         """Ask only for what the query holds, with arrays that the user's code may change."""
         scores = self._scores(fitted, query)
-        lists: Indices = np.empty((0, query.k), np.int32)
+        lists: base.Indices = np.empty((0, query.k), np.int32)
         if len(query.listed):
             # Not what fit got, which it may have changed.
             lister = fitted
@@ -137,7 +130,7 @@ class _UserModel(Trainable):
                 lister = _ByScores(interactions_of(ratings), fitted)
             lists = lister.recommend(query.listed.copy(), query.k)
         if not query.factors:
-            return Answer(scores, lists, None)
+            return base.Answer(scores, lists, None)
         if not hasattr(fitted, "factors"):
             raise ConfigError(
                 f"{self._name} publishes no factors: remove the observer 'factors', or give the "
@@ -149,15 +142,15 @@ class _UserModel(Trainable):
                 "factors() returned no pair: return (items, users), or (items, None) if users' "
                 "factors are not published"
             )
-        return Answer(scores, lists, Factors(*factors))
+        return base.Answer(scores, lists, base.Factors(*factors))
 
-    def _scores(self, fitted: Any, query: Query) -> Scores:
+    def _scores(self, fitted: Any, query: base.Query) -> base.Scores:
         if not len(query.users):
             return np.empty(0, np.float32)
-        scores: Scores = fitted.scores(query.users.copy(), query.items.copy())
+        scores: base.Scores = fitted.scores(query.users.copy(), query.items.copy())
         return scores
 
-    def _forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Any:
+    def _forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> Any:
         users = deletion.users
         if users is not None and isinstance(fitted, ForgetsUsers):
             return _shows(fitted.forget_users(users, seed), "forget_users", "remaining")
@@ -216,7 +209,7 @@ class PythonClass(_UserModel):
     """
 
     target: str
-    settings: Settings = field(default_factory=dict)
+    settings: base.Settings = field(default_factory=dict)
     predicts_ratings: bool = False
 
     @property
@@ -233,7 +226,7 @@ class PythonClass(_UserModel):
             raise ConfigError(
                 f"recommender.target = {self.target!r} cannot be called: name a class"
             )
-        return built(self.target, factory, **self.settings)
+        return base.built(self.target, factory, **self.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +258,7 @@ class GivenModel(_UserModel):
 
     def _made(self) -> Any:
         if self.model is self.definition:
-            return built(self._name, self.model)
+            return base.built(self._name, self.model)
         with foreign(
             lambda said: ConfigError(
                 f"{self._name} cannot be copied for each training ({said}): give the class, or a "
@@ -276,7 +269,7 @@ class GivenModel(_UserModel):
 
 
 @dataclass(frozen=True, eq=False)
-class _ByScores(RowModel):
+class _ByScores(base.RowModel):
     """Lists from the scores of all items.
 
     Attributes:
@@ -285,7 +278,7 @@ class _ByScores(RowModel):
 
     fitted: Any
 
-    def rows(self, users: Indices) -> Scores:
+    def rows(self, users: base.Indices) -> base.Scores:
         n_items = self.seen.shape[1]
         items = np.tile(np.arange(n_items, dtype=np.int32), len(users))
         scores = self.fitted.scores(np.repeat(users, n_items), items)
