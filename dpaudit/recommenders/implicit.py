@@ -31,8 +31,7 @@ class _Neighbours(base.RowModel):
     similarity: csr_array
 
     def rows(self, users: base.Indices) -> base.Scores:
-        scores: base.Scores = (self.seen[users] @ self.similarity).toarray().astype(np.float32)
-        return scores
+        return (self.seen[users] @ self.similarity).toarray().astype(np.float32)
 
 
 @parameters(frozen=True, config=STRICT)
@@ -63,15 +62,13 @@ class Implicit(base.Library):
     def fit(self, interactions: csr_array, seed: int) -> base.RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         module, _, kind = _FACTORS.get(self.model, _NEIGHBOURS).partition(":")
-        factory = getattr(base.required(self.name, module, "implicit"), kind)
+        library = base.required(self.name, module, "implicit")
         fixed = {} if self.model == "item-item" else {"random_state": seed}
-        model = self.built(factory, fixed, num_threads=1)
+        model = self.built(getattr(library, kind), fixed, num_threads=1)
         with base.trained(self.label):
             if self.model == "item-item":
                 # As CosineRecommender does, which warns of its own conversion in every training.
-                unit = base.required(self.name, module, "implicit").normalize(
-                    csr_matrix(interactions).T
-                )
+                unit = library.normalize(csr_matrix(interactions).T)
                 model.fit(csr_matrix(unit.T), show_progress=False)
                 return _Neighbours(interactions, csr_array(model.similarity))
             model.fit(csr_matrix(interactions), show_progress=False)

@@ -64,9 +64,7 @@ class MostPopular(base.Recommender):
         return _Popularity(deletion.kept.matrix, fitted.counts - gone.astype(np.float32))
 
 
-_CORNAC_RATINGS = frozenset(
-    {"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "SVD", "UserKNN"}
-)
+_CORNAC_RATINGS = {"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "SVD", "UserKNN"}
 # The vectors of other models do not give their scores.
 _CORNAC_FACTORS = frozenset({"BPR", "HPF", "MF", "MMMF", "NMF", "SVD", "WBPR"})
 _CORNAC_SEEDLESS = frozenset({"GlobalAvg", "MostPop"})
@@ -184,9 +182,7 @@ _LENSKIT_MODULES: Mapping[Scorer, str] = {
 _LENSKIT_ALS = frozenset({"BiasedMFScorer", "ImplicitMFScorer"})
 _LENSKIT_NEIGHBOURS = frozenset({"ItemKNNScorer", "UserKNNScorer"})
 _LENSKIT_FACTORLESS = _LENSKIT_NEIGHBOURS | {"EASEScorer", "SLIMScorer", "BiasScorer"}
-_LENSKIT_RANKING = frozenset(
-    {"ImplicitMFScorer", "EASEScorer", "SLIMScorer", "FlexMFImplicitScorer"}
-)
+_LENSKIT_RANKING = {"ImplicitMFScorer", "EASEScorer", "SLIMScorer", "FlexMFImplicitScorer"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,9 +249,8 @@ class LensKit(base.Library):
 
     def fit(self, interactions: csr_array, seed: int) -> _LensKitScored:
         """Train; arguments and errors as in `Recommender.fit`."""
-        factory = getattr(
-            base.required(self.name, _LENSKIT_MODULES[self.model], "lenskit"), self.model
-        )
+        module = base.required(self.name, _LENSKIT_MODULES[self.model], "lenskit")
+        factory = getattr(module, self.model)
         kept = {"user_embeddings": "prefer"} if self.model in _LENSKIT_ALS else {}
         settings = {**kept, **base.usable(self.label, self.settings, None)}
         model = base.built(self.label, partial(_configured, factory), **settings)
@@ -264,20 +259,13 @@ class LensKit(base.Library):
             from lenskit.training import TrainingOptions
 
             data, options = _dataset(interactions), TrainingOptions(rng=seed, device="cpu")
-            fallback = (
-                BiasScorer()
-                if self.model in _LENSKIT_NEIGHBOURS and self.predicts_ratings
-                else None
-            )
+            predicts = self.model in _LENSKIT_NEIGHBOURS and self.predicts_ratings
+            fallback = BiasScorer() if predicts else None
             for scorer in (model, fallback):
                 if scorer is not None:
                     scorer.train(data, options)
-            return _LensKitScored(
-                interactions,
-                data,
-                model,
-                fallback and _LensKitScored(interactions, data, fallback, None),
-            )
+            biases = fallback and _LensKitScored(interactions, data, fallback, None)
+            return _LensKitScored(interactions, data, model, biases)
 
     def factors(self, fitted: _LensKitScored) -> base.Factors | None:
         """Return the factors of a factorisation, with biases of items; None for another model."""
@@ -290,9 +278,8 @@ class LensKit(base.Library):
         if hasattr(model, "bias"):
             users = None if users is None else np.column_stack([users, np.ones(len(users))])
             items = np.column_stack([items, model.bias.item_biases])
-        return base.Factors(
-            items.astype(np.float32), None if users is None else users.astype(np.float32)
-        )
+        users = None if users is None else users.astype(np.float32)
+        return base.Factors(items.astype(np.float32), users)
 
 
 def _configured(factory: Any, /, **settings: Any) -> Any:

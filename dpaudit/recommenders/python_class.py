@@ -81,9 +81,8 @@ class _UserModel(base.Trainable):
             )
         with self._running(seed):
             start = time.perf_counter()
-            fitted = _shows(
-                model.fit(base.taken_by(model.fit, interactions), seed), "fit", "trained"
-            )
+            given = base.taken_by(model.fit, interactions)
+            fitted = _shows(model.fit(given, seed), "fit", "trained")
             trained_at = asked = time.perf_counter()
             before = None
             if query.before:
@@ -147,8 +146,7 @@ class _UserModel(base.Trainable):
     def _scores(self, fitted: Any, query: base.Query) -> base.Scores:
         if not len(query.users):
             return np.empty(0, np.float32)
-        scores: base.Scores = fitted.scores(query.users.copy(), query.items.copy())
-        return scores
+        return fitted.scores(query.users.copy(), query.items.copy())
 
     def _forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> Any:
         users = deletion.users

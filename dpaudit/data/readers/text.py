@@ -200,9 +200,8 @@ def read_any(path: Path, layout: Layout) -> RawTable:
         # Blank lines may have fewer fields.
         if len(record) > width or (len(record) < width and _filled(record)):
             quote = ", or opens a quote that is never closed" if text.has_quotes else ""
-            blanks = (
-                text_pieces.blanks_repeat(layout.table) if layout.delimiter in {" ", "\t"} else ""
-            )
+            blank = layout.delimiter in {" ", "\t"}
+            blanks = text_pieces.blanks_repeat(layout.table) if blank else ""
             raise DataError(
                 f"{text.name}, line {line}: the line does not have the {width} fields of the "
                 f"first one{quote}: complete or remove it{blanks}"
@@ -332,9 +331,8 @@ def parsed(path: Path, line: int, text: bytes, table: str = "data") -> dict[str,
         # A float as text shows whether an id has lost digits.
         record = json.loads(text.decode("utf-8-sig"), parse_float=str)
     except UnicodeDecodeError as error:
-        raise text_pieces.not_utf8(
-            path, line, text[error.start], text_pieces.encoding_key(table)
-        ) from None
+        key = text_pieces.encoding_key(table)
+        raise text_pieces.not_utf8(path, line, text[error.start], key) from None
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
