@@ -13,8 +13,16 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import Distinguisher, Readable, places
-from dpaudit.core import releases
 from dpaudit.core.plugin import STRICT
+from dpaudit.core.releases import (
+    ItemInDoubt,
+    ItemList,
+    LaplacePair,
+    ListPair,
+    NoisedSteps,
+    Predictions,
+    StepsPair,
+)
 
 
 @parameters(frozen=True, config=STRICT)
@@ -51,34 +59,32 @@ class LikelihoodRatio(Distinguisher):
     rank: ClassVar[int] = 1
 
     reads: ClassVar[tuple[Readable, ...]] = (
-        (releases.ItemList, releases.ListPair),
-        (releases.Predictions, releases.LaplacePair),
-        (releases.NoisedSteps, releases.StepsPair),
+        (ItemList, ListPair),
+        (Predictions, LaplacePair),
+        (NoisedSteps, StepsPair),
     )
 
     def score(
         self,
-        release: releases.Predictions | releases.ItemList | releases.NoisedSteps,
-        knowledge: releases.LaplacePair | releases.ListPair | releases.StepsPair,
+        release: Predictions | ItemList | NoisedSteps,
+        knowledge: LaplacePair | ListPair | StepsPair,
     ) -> NDArray[np.float64]:
         """Return the log-likelihood ratio of each trial, rounded to the grid `(W,)`; larger for D'.
 
         It is `−inf` or `inf` for an output that is possible in only one data set.
         """
         match release, knowledge:
-            case releases.ItemList() | releases.Predictions(), releases.ListPair():
+            case ItemList() | Predictions(), ListPair():
                 return self._of_lists(release.items, knowledge)
-            case releases.Predictions(), releases.LaplacePair():
+            case Predictions(), LaplacePair():
                 return self._of_predictions(release, knowledge)
-            case releases.NoisedSteps(), releases.StepsPair():
+            case NoisedSteps(), StepsPair():
                 return self._of_steps(release.shown, knowledge)
         raise TypeError(
             f"{type(release).__name__} has no law of the kind {type(knowledge).__name__}"
         )
 
-    def _of_lists(
-        self, items: NDArray[np.int32], knowledge: releases.ListPair
-    ) -> NDArray[np.float64]:
+    def _of_lists(self, items: NDArray[np.int32], knowledge: ListPair) -> NDArray[np.float64]:
         present = knowledge.present.log_probability(items)
         absent = knowledge.absent.log_probability(items)
         impossible = np.isneginf(absent)
@@ -87,9 +93,7 @@ class LikelihoodRatio(Distinguisher):
         ratio = np.where(impossible, np.inf, present - np.where(impossible, 0.0, absent))
         return np.rint(ratio / self.grid) * self.grid
 
-    def _of_predictions(
-        self, release: releases.Predictions, knowledge: releases.LaplacePair
-    ) -> NDArray[np.float64]:
+    def _of_predictions(self, release: Predictions, knowledge: LaplacePair) -> NDArray[np.float64]:
         shift = knowledge.present - knowledge.absent
         middle = knowledge.present + knowledge.absent
         # |A − f| − |A − f'| = sign(f' − f) · clip(2A − f − f', −|f' − f|, |f' − f|)
@@ -99,9 +103,7 @@ class LikelihoodRatio(Distinguisher):
             return np.where(away == 0, 0.0, np.copysign(np.inf, away))
         return np.rint(away / knowledge.noise_scale / self.grid) * self.grid
 
-    def _of_steps(
-        self, shown: NDArray[np.float64], pair: releases.StepsPair
-    ) -> NDArray[np.float64]:
+    def _of_steps(self, shown: NDArray[np.float64], pair: StepsPair) -> NDArray[np.float64]:
         shift = pair.present - pair.absent
         away = 2 * shown - pair.absent - pair.present
         nearer = np.sign(shift) * np.clip(away, -abs(shift), abs(shift))
@@ -119,9 +121,7 @@ class LikelihoodRatio(Distinguisher):
             total = ratios.sum(1)
         return np.rint(total / self.grid) * self.grid
 
-    def _of_atoms(
-        self, shown: NDArray[np.float64], pair: releases.StepsPair
-    ) -> NDArray[np.float64]:
+    def _of_atoms(self, shown: NDArray[np.float64], pair: StepsPair) -> NDArray[np.float64]:
         """Log-ratios of clamped numbers: `ln P(f' + noise beyond) − ln P(f + noise beyond)`."""
 
         def log_tail(exact: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -148,11 +148,9 @@ class ItemPlace(Distinguisher):
     )
     rank: ClassVar[int] = 2
 
-    reads: ClassVar[tuple[Readable, ...]] = ((releases.ItemList, releases.ItemInDoubt),)
+    reads: ClassVar[tuple[Readable, ...]] = ((ItemList, ItemInDoubt),)
 
-    def score(
-        self, release: releases.ItemList, knowledge: releases.ItemInDoubt
-    ) -> NDArray[np.float64]:
+    def score(self, release: ItemList, knowledge: ItemInDoubt) -> NDArray[np.float64]:
         """Return k − place of the item in each trial's list of k, with 0 if absent `(W,)`."""
         place = places(release.items, knowledge.item)
         return (release.items.shape[1] - place).astype(np.float64)
@@ -192,23 +190,18 @@ class FloatBits(Distinguisher):
         "doi:10.1145/2382196.2382264"
     )
 
-    reads: ClassVar[tuple[Readable, ...]] = (
-        (releases.Predictions, releases.LaplacePair),
-        (releases.NoisedSteps, releases.StepsPair),
-    )
+    reads: ClassVar[tuple[Readable, ...]] = ((Predictions, LaplacePair), (NoisedSteps, StepsPair))
 
     def score(
-        self,
-        release: releases.Predictions | releases.NoisedSteps,
-        knowledge: releases.LaplacePair | releases.StepsPair,
+        self, release: Predictions | NoisedSteps, knowledge: LaplacePair | StepsPair
     ) -> Reals:
         """Return the number of values impossible in D minus those impossible in D' `(W,)`."""
         match release, knowledge:
-            case releases.Predictions(), releases.LaplacePair():
+            case Predictions(), LaplacePair():
                 shown, gaussian = release.values.astype(np.float64), False
                 scale = np.full(shown.shape[1], knowledge.noise_scale)
                 kept = np.ones(shown.shape, np.bool_)
-            case releases.NoisedSteps(), releases.StepsPair():
+            case NoisedSteps(), StepsPair():
                 shown, scale, gaussian = release.shown, knowledge.scale, knowledge.gaussian
                 # A clamped number does not determine the noise.
                 kept = abs(shown) < knowledge.bound

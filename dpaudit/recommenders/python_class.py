@@ -23,6 +23,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.recommenders import base
+from dpaudit.recommenders.base import Answer, Deletion, Query
 from dpaudit.recommenders.checks import checked_answer, checked_scores
 from dpaudit.recommenders.forgetting import Forgets, ForgetsUsers
 from dpaudit.recommenders.saving import Saves, saved
@@ -31,7 +32,7 @@ from dpaudit.recommenders.saving import Saves, saved
 class _UserModel(base.Trainable):
     """Train objects of the user's class; `PythonClass` lists the methods that they need."""
 
-    def answer(self, interactions: Interactions, seed: int, query: base.Query) -> base.Answer:
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.
 
         Raises:
@@ -42,12 +43,8 @@ class _UserModel(base.Trainable):
         return self._trained(interactions, seed, query, None)
 
     def answer_without(
-        self,
-        interactions: Interactions,
-        requests: Sequence[base.Deletion],
-        seed: int,
-        query: base.Query,
-    ) -> base.Answer:
+        self, interactions: Interactions, requests: Sequence[Deletion], seed: int, query: Query
+    ) -> Answer:
         """Train, forget, and show what is asked; see `Trainable.answer_without`.
 
         Raises:
@@ -60,8 +57,8 @@ class _UserModel(base.Trainable):
         return self._trained(interactions, seed, query, None, requests)
 
     def answer_saved(
-        self, interactions: Interactions, seed: int, query: base.Query, folder: Path
-    ) -> base.Answer:
+        self, interactions: Interactions, seed: int, query: Query, folder: Path
+    ) -> Answer:
         """Do as `answer`, and let the trained model write itself to `model` in the folder."""
         return self._trained(interactions, seed, query, folder)
 
@@ -69,10 +66,10 @@ class _UserModel(base.Trainable):
         self,
         interactions: Interactions,
         seed: int,
-        query: base.Query,
+        query: Query,
         folder: Path | None,
-        requests: Sequence[base.Deletion] = (),
-    ) -> base.Answer:
+        requests: Sequence[Deletion] = (),
+    ) -> Answer:
         model = self._made()
         if not callable(getattr(model, "fit", None)):
             raise ConfigError(
@@ -118,7 +115,7 @@ class _UserModel(base.Trainable):
     def _made(self) -> Any:
         """Return a new object."""
 
-    def _shown(self, fitted: Any, ratings: Ratings, query: base.Query) -> base.Answer:
+    def _shown(self, fitted: Any, ratings: Ratings, query: Query) -> Answer:
         """Ask only for what the query holds, with arrays that the user's code may change."""
         scores = self._scores(fitted, query)
         lists: base.Indices = np.empty((0, query.k), np.int32)
@@ -129,7 +126,7 @@ class _UserModel(base.Trainable):
                 lister = _ByScores(interactions_of(ratings), fitted)
             lists = lister.recommend(query.listed.copy(), query.k)
         if not query.factors:
-            return base.Answer(scores, lists, None)
+            return Answer(scores, lists, None)
         if not hasattr(fitted, "factors"):
             raise ConfigError(
                 f"{self._name} publishes no factors: remove the observer 'factors', or give the "
@@ -141,14 +138,14 @@ class _UserModel(base.Trainable):
                 "factors() returned no pair: return (items, users), or (items, None) if users' "
                 "factors are not published"
             )
-        return base.Answer(scores, lists, base.Factors(*factors))
+        return Answer(scores, lists, base.Factors(*factors))
 
-    def _scores(self, fitted: Any, query: base.Query) -> base.Scores:
+    def _scores(self, fitted: Any, query: Query) -> base.Scores:
         if not len(query.users):
             return np.empty(0, np.float32)
         return fitted.scores(query.users.copy(), query.items.copy())
 
-    def _forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> Any:
+    def _forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Any:
         users = deletion.users
         if users is not None and isinstance(fitted, ForgetsUsers):
             return _shows(fitted.forget_users(users, seed), "forget_users", "remaining")

@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass as parameters
 from scipy.special import gammaln, log_expit, log_ndtr, logsumexp
 
 from dpaudit.attacks import base as roles
+from dpaudit.attacks.base import Form, Numbers, Signals
 from dpaudit.core.errors import InputError
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, ItemList, Predictions, SimilarityRows, TargetUser
@@ -49,17 +50,15 @@ class Lira(roles.MembershipInference):
         "Carlini, Chien, Nasr, Song, Terzis, Tramèr, Membership Inference Attacks From First "
         "Principles, 2022, arXiv:2112.03570, algorithm 1 and section VI"
     )
-    usual: ClassVar[tuple[roles.Form, ...]] = (
-        roles.Form(),
-        roles.Form({"own_variance": True}, "own variance"),
-        roles.Form({"online": False}, "offline"),
-        roles.Form({"online": False, "own_variance": True}, "offline own variance"),
+    usual: ClassVar[tuple[Form, ...]] = (
+        Form(),
+        Form({"own_variance": True}, "own variance"),
+        Form({"online": False}, "offline"),
+        Form({"online": False, "own_variance": True}, "offline own variance"),
     )
     rank: ClassVar[int] = 1
 
-    def score(
-        self, seen: roles.Signals, reference: roles.Signals, present: NDArray[np.bool_]
-    ) -> roles.Numbers:
+    def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""
         if not self.online:
             mean, deviation = self._law(reference.fit[:, :, None], ~present)
@@ -71,9 +70,7 @@ class Lira(roles.MembershipInference):
             logs.append(-(z**2) / 2 - np.log(deviation))
         return (logs[0] - logs[1]).sum(2)
 
-    def _law(
-        self, features: roles.Numbers, which: NDArray[np.bool_]
-    ) -> tuple[roles.Numbers, roles.Numbers]:
+    def _law(self, features: Numbers, which: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
         """Return means and standard deviations `(m, F)` over the selected trainings `(R, m)`.
 
         A target that no selected training has gets the mean over all targets.
@@ -129,11 +126,9 @@ class ConjugateLira(roles.MembershipInference):
         "arXiv:2603.11799"
     )
 
-    def score(
-        self, seen: roles.Signals, reference: roles.Signals, present: NDArray[np.bool_]
-    ) -> roles.Numbers:
+    def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""
-        ratio: roles.Numbers = np.zeros(seen.fit.shape)
+        ratio: Numbers = np.zeros(seen.fit.shape)
         for feature in range(reference.features.shape[2]):
             ratio += _log_ratio(
                 seen.features[:, :, feature], reference.features[:, :, feature], present
@@ -141,7 +136,7 @@ class ConjugateLira(roles.MembershipInference):
         return ratio
 
 
-def _log_ratio(seen: roles.Numbers, reference: roles.Numbers, present: NDArray[np.bool_]) -> Any:
+def _log_ratio(seen: Numbers, reference: Numbers, present: NDArray[np.bool_]) -> Any:
     """Return the log-ratio of the densities of one feature `(T, m)`.
 
     Args:
@@ -180,7 +175,7 @@ def _log_ratio(seen: roles.Numbers, reference: roles.Numbers, present: NDArray[n
     return logs[0] - logs[1]
 
 
-def _mean(values: roles.Numbers, which: NDArray[np.bool_]) -> float:
+def _mean(values: Numbers, which: NDArray[np.bool_]) -> float:
     return float(values[which].mean()) if which.any() else float(values.mean())
 
 
@@ -217,19 +212,14 @@ class Rmia(roles.MembershipInference):
         "Zarifzadeh, Liu & Shokri, Low-Cost High-Power Membership Inference Attacks, 2024, "
         "arXiv:2312.03262, equations 2 to 4"
     )
-    usual: ClassVar[tuple[roles.Form, ...]] = (
-        roles.Form(),
-        roles.Form({"online": False}, "offline"),
-    )
+    usual: ClassVar[tuple[Form, ...]] = (Form(), Form({"online": False}, "offline"))
     rank: ClassVar[int] = 2
 
-    def score(
-        self, seen: roles.Signals, reference: roles.Signals, present: NDArray[np.bool_]
-    ) -> roles.Numbers:
+    def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""
         center, spread = reference.fit.mean(), max(float(reference.fit.std()), _SMALLEST)
 
-        def log_p(fit: roles.Numbers) -> roles.Numbers:
+        def log_p(fit: Numbers) -> Numbers:
             return log_expit((fit - center) / spread)
 
         ratios = log_p(seen.fit) - self._log_mean(log_p(reference.fit), present)
@@ -244,7 +234,7 @@ class Rmia(roles.MembershipInference):
             ]
         )
 
-    def _log_mean(self, logs: roles.Numbers, present: NDArray[np.bool_]) -> roles.Numbers:
+    def _log_mean(self, logs: Numbers, present: NDArray[np.bool_]) -> Numbers:
         """Return ln p(x) of each target `(m,)`."""
         within, without = _log_average(logs, present), _log_average(logs, ~present)
         if self.online:
@@ -253,11 +243,11 @@ class Rmia(roles.MembershipInference):
         return _offline(np.exp(without), _best_weight(logs, present) if self.a is None else self.a)
 
 
-def _offline(outside: roles.Numbers, a: float) -> roles.Numbers:
+def _offline(outside: Numbers, a: float) -> Numbers:
     return np.log(((1 + a) * outside + 1 - a) / 2)
 
 
-def _best_weight(logs: roles.Numbers, present: NDArray[np.bool_]) -> float:
+def _best_weight(logs: Numbers, present: NDArray[np.bool_]) -> float:
     """Return the weight whose ratios order the targets of the attacker's trainings best."""
     from scipy.stats import rankdata  # takes half a second to import
 
@@ -273,7 +263,7 @@ def _best_weight(logs: roles.Numbers, present: NDArray[np.bool_]) -> float:
     return float(max(np.arange(11) / 10, key=area))
 
 
-def _log_average(logs: roles.Numbers, which: NDArray[np.bool_] | None = None) -> roles.Numbers:
+def _log_average(logs: Numbers, which: NDArray[np.bool_] | None = None) -> Numbers:
     """Return the logarithm of the mean of exp over the selected trainings `(m,)`.
 
     A target that no selected training has gets the mean over all trainings.
@@ -301,9 +291,7 @@ class GlobalThreshold(roles.MembershipInference):
     )
     rank: ClassVar[int] = 3
 
-    def score(
-        self, seen: roles.Signals, reference: roles.Signals, present: NDArray[np.bool_]
-    ) -> roles.Numbers:
+    def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
         """Score each target; arguments as in `MembershipInference.score`."""
         within = reference.fit[present].mean() if present.any() else 0.0
         without = reference.fit[~present].mean() if not present.all() else 0.0
@@ -401,7 +389,7 @@ class Canary(roles.LearnedDistinguisher):
             return PlaceRatio.fit(absent, present)
         return NormalRatio.fit(absent, present)
 
-    def _factor_loss(self, release: ItemFactors, version: Profile) -> roles.Numbers:
+    def _factor_loss(self, release: ItemFactors, version: Profile) -> Numbers:
         """Return the mean squared error of the user's ridge fit `(W,)`."""
         # A fixed memory order, whatever W is, because it decides how sums are rounded.
         x = release.factors[:, version.items].astype(np.float64, order="C")
@@ -411,7 +399,7 @@ class Canary(roles.LearnedDistinguisher):
         return np.mean((y - np.einsum("wif,wf->wi", x, fitted)) ** 2, axis=1)
 
 
-def _row_loss(release: SimilarityRows, version: Profile) -> roles.Numbers:
+def _row_loss(release: SimilarityRows, version: Profile) -> Numbers:
     """Mean squared error of the ratings of items with released rows, from the others `(W,)`."""
     centred = version.values - release.means[version.items]
     total, count = np.zeros(len(release.rows)), 0
@@ -436,12 +424,12 @@ class NormalRatio:
         log_determinants: log-determinants of the covariances `(2,)`.
     """
 
-    means: roles.Numbers
-    precisions: roles.Numbers
-    log_determinants: roles.Numbers
+    means: Numbers
+    precisions: Numbers
+    log_determinants: Numbers
 
     @classmethod
-    def fit(cls, absent: roles.Numbers, present: roles.Numbers) -> NormalRatio:
+    def fit(cls, absent: Numbers, present: Numbers) -> NormalRatio:
         """Fit the means and the shrunk covariances (Ledoit & Wolf 2004) of the features.
 
         Raises:
@@ -457,7 +445,7 @@ class NormalRatio:
         means, covariances = (np.stack(moments) for moments in zip(*laws, strict=True))
         return cls(means, *inverses(covariances + _FLOOR * np.eye(means.shape[1])))
 
-    def score(self, features: roles.Numbers) -> roles.Numbers:
+    def score(self, features: Numbers) -> Numbers:
         """Return the log-likelihood ratio, larger where data set D' is more likely `(W,)`."""
         logs = []
         for mean, precision, log in zip(
@@ -468,14 +456,14 @@ class NormalRatio:
         return logs[1] - logs[0]
 
 
-def _shrunk(features: roles.Numbers) -> roles.Numbers:
+def _shrunk(features: Numbers) -> Numbers:
     """The covariance `(F, F)`, shrunk towards a multiple of the identity.
 
     Equations (14) to (17) of Ledoit & Wolf 2004, doi:10.1016/S0047-259X(03)00096-4.
     """
     away = features - features.mean(0)
     count, size = away.shape
-    covariance: roles.Numbers = np.einsum("wi,wj->ij", away, away) / count
+    covariance: Numbers = np.einsum("wi,wj->ij", away, away) / count
     target = np.trace(covariance) / size * np.eye(size)
     error = ((away**2).sum(1) ** 2).sum() / count**2 - (covariance**2).sum() / count
     distance = ((covariance - target) ** 2).sum()
@@ -505,7 +493,7 @@ class PlaceRatio:
 
     items: Lists
     base: float
-    gains: roles.Numbers
+    gains: Numbers
 
     @classmethod
     def fit(cls, absent: Lists, present: Lists) -> PlaceRatio:
@@ -529,7 +517,7 @@ class PlaceRatio:
         out = out_after - out
         return cls(items, float(out.sum()), placed_after - placed - out)
 
-    def score(self, features: Lists) -> roles.Numbers:
+    def score(self, features: Lists) -> Numbers:
         """Return scores, larger where D' is more likely `(W,)`; unknown items are ignored."""
         total = np.full(len(features), self.base)
         for gains, shown in zip(self.gains, features.T, strict=True):
@@ -538,7 +526,7 @@ class PlaceRatio:
         return total
 
 
-def _logs(lists: Lists, items: Lists) -> tuple[roles.Numbers, roles.Numbers]:
+def _logs(lists: Lists, items: Lists) -> tuple[Numbers, Numbers]:
     """Log-probabilities that each item is in no place `(S,)`, and in each place `(k, S)`."""
     n, k = lists.shape
     counts = np.zeros((k, len(items)))
