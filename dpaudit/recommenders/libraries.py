@@ -1,4 +1,4 @@
-"""The adapters to libraries of recommenders, and the most popular items as a baseline."""
+"""The adapters to Cornac, LensKit, LightFM and Surprise, libraries of recommenders."""
 
 from __future__ import annotations
 
@@ -22,47 +22,6 @@ from dpaudit.core.messages import show
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.registry import suggestion
 from dpaudit.recommenders import base
-
-
-@dataclass(frozen=True, eq=False)
-class _Popularity(base.RowModel):
-    counts: base.Scores
-
-    def rows(self, users: base.Indices) -> base.Scores:
-        return np.broadcast_to(self.counts, (len(users), len(self.counts)))
-
-
-@parameters(frozen=True, config=STRICT)
-class MostPopular(base.Recommender):
-    """Score an item by its number of interactions.
-
-    It is the baseline of what a recommender reveals without any personalisation.
-    """
-
-    name: ClassVar[str] = "most-popular"
-    title: ClassVar[str] = "Number of interactions of an item, the same for every user"
-    source: ClassVar[str] = (
-        "Cremonesi, Koren & Turrin, Performance of Recommender Algorithms on Top-N Recommendation "
-        "Tasks, 2010, doi:10.1145/1864708.1864721, section 3.1"
-    )
-
-    @property
-    def leaves_out(self) -> Collection[str]:
-        """Factors."""
-        return ("factors",)
-
-    def fit(self, interactions: csr_array, seed: int) -> _Popularity:
-        """Count the interactions of each item; the seed changes nothing."""
-        counts = np.bincount(interactions.indices, minlength=interactions.shape[1])
-        return _Popularity(interactions, counts.astype(np.float32))
-
-    def forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> base.Fitted | None:
-        """Return the counts without what is forgotten by `own`, which is exact."""
-        if deletion.method != "own":
-            return super().forgotten(fitted, deletion, seed)
-        gone = np.bincount(deletion.gone[:, 1], minlength=len(fitted.counts))
-        return _Popularity(deletion.kept.matrix, fitted.counts - gone.astype(np.float32))
-
 
 _CORNAC_RATINGS = {"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "SVD", "UserKNN"}
 # The vectors of other models do not give their scores.

@@ -25,7 +25,7 @@ from dpaudit.recommenders.base import (
     top_lists,
     trained,
 )
-from dpaudit.recommenders.libraries import MostPopular
+from dpaudit.recommenders.most_popular import MostPopular
 
 Matrix = NDArray[np.float32]
 I32 = np.int32

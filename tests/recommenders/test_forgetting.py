@@ -17,7 +17,7 @@ from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Deletion, Query
 from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.implicit import Implicit
-from dpaudit.recommenders.libraries import MostPopular
+from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.python_class import GivenModel
 
 DATA = small_ratings()

@@ -26,7 +26,7 @@ from dpaudit.core.membership import Observer
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Query, Trainable, top_lists
 from dpaudit.recommenders.forgetting import Forgetting
-from dpaudit.recommenders.libraries import MostPopular
+from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.record.result import Family
 
 DATA = small_ratings()

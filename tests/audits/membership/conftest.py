@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scipy.sparse import csr_array
 
-from dpaudit.recommenders.libraries import MostPopular
+from dpaudit.recommenders.most_popular import MostPopular
 
 
 @pytest.fixture

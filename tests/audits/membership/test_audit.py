@@ -126,7 +126,7 @@ def test_class_object_matrix_and_frame_give_the_same_numbers(audit: RecommenderA
 
 @pytest.mark.long
 def test_an_adapter_can_be_named_or_passed() -> None:
-    from dpaudit.recommenders.libraries import MostPopular
+    from dpaudit.recommenders.most_popular import MostPopular
 
     named, passed = audited("most-popular"), audited(MostPopular())
     assert named.estimate("attack.auc") == passed.estimate("attack.auc")

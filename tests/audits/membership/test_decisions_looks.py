@@ -21,7 +21,7 @@ from dpaudit.audits.membership.trainings import certified, least_certified
 from dpaudit.config.gate import Gate
 from dpaudit.execution.tasks import Shard
 from dpaudit.execution.workers import Workers
-from dpaudit.recommenders.libraries import MostPopular
+from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.record.result import AuditResult
 from dpaudit.record.storage import contradiction
 from dpaudit.record.values import Census

@@ -37,7 +37,8 @@ from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.forgetting import Forgetting
-from dpaudit.recommenders.libraries import MostPopular, Surprise
+from dpaudit.recommenders.libraries import Surprise
+from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
 from dpaudit.record.storage import contradiction

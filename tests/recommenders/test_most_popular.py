@@ -7,7 +7,7 @@ import numpy as np
 from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Deletion
-from dpaudit.recommenders.libraries import MostPopular
+from dpaudit.recommenders.most_popular import MostPopular
 
 I32 = np.int32
 # Item 0 has one rating, item 1 three, item 2 two (of them a zero), item 3 none.
