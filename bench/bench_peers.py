@@ -14,7 +14,8 @@ from scipy import sparse
 
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers.load import load
-from dpaudit.data.source import DataSource, SyntheticParams
+from dpaudit.data.source import DataSource
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 
 

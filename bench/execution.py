@@ -27,10 +27,10 @@ import numpy as np
 from bench_peers import seconds
 from threadpoolctl import threadpool_limits
 
-from dpaudit.attacks.membership.canary import Canary
+from dpaudit.attacks.membership.inference import Canary
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.audits.trained.pairs import target_pair, trained_game
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.execution.executor import Executor

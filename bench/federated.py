@@ -20,7 +20,7 @@ from bench_peers import seconds
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.residuals import Energy, ZeroMean
 from dpaudit.core.streams import Streams
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.training import FederatedTraining, grid

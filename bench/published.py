@@ -29,7 +29,8 @@ import numpy as np
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.data.source import DataSource, FeatureSource
+from dpaudit.data.source import DataSource
+from dpaudit.data.source_parts import FeatureSource
 from dpaudit.recommenders.base import top_lists
 from dpaudit.recommenders.networks.settings import DEFAULTS, Name, Settings
 from dpaudit.recommenders.networks.training import trained_model

@@ -20,7 +20,7 @@ from bench_peers import seconds
 
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking, RankingTraining

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope, item_means

@@ -7,7 +7,7 @@ import pytest
 from bench_peers import implicit_cosine, matrix, purchases, scipy_cosine, surprise_slope_one
 
 from dpaudit.data.ratings import Ratings
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.slope_one import SlopeOne

@@ -1,1 +1,1 @@
-"""Attacks, one file each. Attacks do not import defenses; callers pass what an attacker knows."""
+"""Attacks. They do not import defenses; callers pass what an attacker knows."""

@@ -252,7 +252,7 @@ Category = Literal["immediate", "dynamic", "combined"]
 
 
 class SybilAttack(Attack):
-    """`[[sybil]]`: recover a hidden rating by accounts; see `attacks.sybil`.
+    """`[[sybil]]`: recover a hidden rating by accounts; see `attacks.inference`.
 
     Attributes:
         category: whether accounts are created before the learning phase, or rows change after it.

@@ -286,8 +286,7 @@ class _Path:
 
     def errors(self, users: Numbers, theta: Numbers) -> Numbers:
         """Return `e_tj = u_t · v_j − r_j` `(T, n)`."""
-        away: Numbers = np.einsum("tjd,td->tj", self.items, users)
-        return away - self._ratings(theta)
+        return np.einsum("tjd,td->tj", self.items, users) - self._ratings(theta)
 
     def cuts(self, users: Numbers, errors: Numbers) -> Numbers:
         """Return the clipping factor of each round's submissions `(T,)`."""

@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from dpaudit.attacks.distinguishing import float_bits
+from dpaudit.attacks import distinguishing
 from dpaudit.bounds import accounting
 from dpaudit.claims import (
     games,
@@ -47,7 +47,7 @@ _PAPERS: dict[str, tuple[str, str, tuple[ModuleType, ...]]] = {
     "wt17": ("Wang & Tang 2017", "wang_tang_2017", (wang_tang_2017, wang_tang_games)),
     "lws15": ("Liu, Wang & Smola 2015", "liu_wang_smola_2015", (liu_wang_smola_2015,)),
     "berlioz15": ("Berlioz et al. 2015", "berlioz_2015", (liu_wang_smola_2015,)),
-    "mironov12": ("Mironov 2012", "mironov_2012", (mironov_2012, float_bits, accounting)),
+    "mironov12": ("Mironov 2012", "mironov_2012", (mironov_2012, distinguishing, accounting)),
     "fg": ("Luo et al. 2020", "luo_2020", (luo_2020,)),
     "privsr": ("Meng et al. 2018", "meng_2018", (meng_2018,)),
 }

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
-from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace, LikelihoodRatio
+from dpaudit.attacks.distinguishing import ItemPlace, LikelihoodRatio
 from dpaudit.auditor.games.certify import GameScores, mutant_of
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.audits.on_demand.games import entry_game, entry_truth, prediction_game, shifts

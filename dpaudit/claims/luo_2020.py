@@ -26,7 +26,7 @@ from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import Streams, generator
 from dpaudit.data.ratings import RatedItems, from_profiles
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import width
 from dpaudit.defenses.federated.fake_gradients import FakeGradients

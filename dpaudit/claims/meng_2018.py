@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.distinguishing import LikelihoodRatio
 from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import in_blocks
 from dpaudit.audits.trained.pairs import DataPair

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.distinguishing.float_bits import FloatBits
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.distinguishing import FloatBits, LikelihoodRatio
 from dpaudit.auditor.games.certify import GameScores
 from dpaudit.claims.games import TRIALS, scored, text_digest
 from dpaudit.core.estimate import Estimate

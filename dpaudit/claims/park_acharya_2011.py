@@ -22,7 +22,7 @@ from dpaudit.core.streams import generator
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import STARS, Ratings, Scale, from_profiles
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import EntryPair, PredictionPair
 from dpaudit.defenses.item_item.cosine import Cosine

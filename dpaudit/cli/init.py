@@ -178,7 +178,7 @@ def _of_synthetic(library: str | None, audit: Audit | None) -> str:
     """Return the config of a library's recommender, or of private ones, on generated ratings."""
     if library is None:
         return _filled("template.toml", _SYNTHETIC, DefenseSizes()._asdict())
-    from dpaudit.data.source import SyntheticParams
+    from dpaudit.data.source_parts import SyntheticParams
     from dpaudit.data.synthetic import generate
 
     return _own(library, audit, _SYNTHETIC, generate(SyntheticParams()), "")

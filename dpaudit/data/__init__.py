@@ -17,8 +17,15 @@ from dpaudit.data.neighbors import (
 )
 from dpaudit.data.ratings import Csr, Friends, Ratings, Repair, Scale
 from dpaudit.data.readers.load import load
-from dpaudit.data.source import Columns, DataSource, RatingScale, SyntheticParams
-from dpaudit.data.source_parts import SensitiveSource, TrustColumns, TrustSource
+from dpaudit.data.source import DataSource
+from dpaudit.data.source_parts import (
+    Columns,
+    RatingScale,
+    SensitiveSource,
+    SyntheticParams,
+    TrustColumns,
+    TrustSource,
+)
 from dpaudit.data.synthetic import generate
 
 __all__ = [

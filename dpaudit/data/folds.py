@@ -17,7 +17,8 @@ from dpaudit.core.user_profile import FloatArray, IntArray, Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.readers.text import read_delimited
-from dpaudit.data.source import DataSource, RatingScale
+from dpaudit.data.source import DataSource
+from dpaudit.data.source_parts import RatingScale
 
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]

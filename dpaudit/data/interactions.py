@@ -17,17 +17,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.foreign import foreign
 from dpaudit.core.messages import show
 from dpaudit.data.ratings import Ratings, Repair, Scale
-from dpaudit.data.readers import doubts
+from dpaudit.data.readers import columns, doubts
 from dpaudit.data.readers.cells import Coded, Fault, RawTable, first_of, times_of
-from dpaudit.data.readers.columns import (
-    RatingColumn,
-    UnclearError,
-    UnknownColumnsError,
-    missing,
-    ratings,
-    users_and_items,
-    without_headers,
-)
 from dpaudit.data.readers.load import load, occurring
 from dpaudit.data.readers.rows import LARGEST
 from dpaudit.data.sniff import rated_by, sniff
@@ -138,8 +129,8 @@ def interactions_of(ratings: Ratings, kept: NDArray[np.bool_] | None = None) -> 
     rows = ratings if kept is None else ratings.only(kept)
     start = np.searchsorted(rows.user, np.arange(ratings.n_users + 1)).astype(np.int32)
     # Copies: a library may change its input, and other trainings share the ratings.
-    columns = (np.array(rows.value), np.array(rows.item), start)
-    return csr_array(columns, shape=(ratings.n_users, ratings.n_items))
+    entries = (np.array(rows.value), np.array(rows.item), start)
+    return csr_array(entries, shape=(ratings.n_users, ratings.n_items))
 
 
 def given_ratings(interactions: Any) -> Ratings:
@@ -178,7 +169,7 @@ def _to_a_program() -> Iterator[None]:
     """Let errors name what a program can do, where the command line would take a statement."""
     try:
         yield
-    except UnclearError as error:
+    except columns.UnclearError as error:
         raise DataError(f"{error.fault}: {error.remedy}") from error
 
 
@@ -204,7 +195,7 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
         frame: Any = nw.from_native(given, pass_through=True, allow_series=True)
         if isinstance(frame, nw.Series):
             fault = f"interactions are one column ({type(given).__name__})"
-            raise DataError(f"{fault}: {UnknownColumnsError.remedy}")
+            raise DataError(f"{fault}: {columns.UnknownColumnsError.remedy}")
         if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
             if not hasattr(given, "__arrow_c_stream__"):
                 return None
@@ -213,19 +204,21 @@ def frame_table(given: object) -> tuple[RawTable, str] | None:
         if not names:
             raise DataError(f"{_NAME} holds no columns: give those of users and items")
 
-        def read(columns: Mapping[str, Column]) -> RawTable:
-            chosen = frame.select(*columns.values()).lazy().collect()
-            cells = {what: _coded(chosen[name]) for what, name in columns.items()}
-            return RawTable(_NAME, columns, "row", lambda row: row + 1, cells)
+        def read(named: Mapping[str, Column]) -> RawTable:
+            chosen = frame.select(*named.values()).lazy().collect()
+            cells = {what: _coded(chosen[name]) for what, name in named.items()}
+            return RawTable(_NAME, named, "row", lambda row: row + 1, cells)
 
         with _to_a_program():
             texts = [str(name) for name in names]
             meanings = labelled(_NAME, texts, lambda used: read({"rating": used["rating"]}))
         kind = rated_by(meanings)
         used = ("user", "item", "time")
-        columns: dict[str, Column] = {what: meanings[what] for what in used if what in meanings}
-        columns |= {"rating": meanings[kind]} if kind else {}
-        return read(columns), kind
+        chosen_columns: dict[str, Column] = {
+            what: meanings[what] for what in used if what in meanings
+        }
+        chosen_columns |= {"rating": meanings[kind]} if kind else {}
+        return read(chosen_columns), kind
 
 
 def _of_frame(table: RawTable, kind: str) -> Ratings:
@@ -239,11 +232,12 @@ def _of_frame(table: RawTable, kind: str) -> Ratings:
         DataError: a row lacks its user, item or rating, or is no interaction; names the first one.
             Or some ratings may mark "not rated".
     """
-    table = without_headers(table)
-    user, item = users_and_items(table)
-    faults = missing(table, user.codes, "user") + missing(table, item.codes, "item")
+    table = columns.without_headers(table)
+    user, item = columns.users_and_items(table)
+    faults = columns.missing(table, user.codes, "user")
+    faults += columns.missing(table, item.codes, "item")
     values = np.ones(len(user.codes))
-    column = ratings(table) if "rating" in table.cells else None
+    column = columns.ratings(table) if "rating" in table.cells else None
     if column is not None:
         faults += _faults(column, kind)
         values = values if kind == "count" else column.values
@@ -264,7 +258,7 @@ def _of_frame(table: RawTable, kind: str) -> Ratings:
     )
 
 
-def _faults(column: RatingColumn, kind: str) -> list[Fault]:
+def _faults(column: columns.RatingColumn, kind: str) -> list[Fault]:
     """Return the fault of the first rating that is no number, too large, or no interaction."""
     values = column.values
     usable = np.abs(values) <= LARGEST

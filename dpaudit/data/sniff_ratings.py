@@ -12,15 +12,8 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import show
-from dpaudit.data.readers import doubts
+from dpaudit.data.readers import columns, doubts
 from dpaudit.data.readers.cells import RawTable, first_of, identifier
-from dpaudit.data.readers.columns import (
-    UnclearError,
-    UnknownColumnsError,
-    bare,
-    meanings_of,
-    ratings,
-)
 from dpaudit.data.readers.load import MOST_VALUES, likely_ratings, occurring, usual_scale
 from dpaudit.data.source_parts import Column, RatingScale
 
@@ -51,13 +44,13 @@ _NO_ACTS = frozenset(
 _EVERY = "or remove the column to take every row as an interaction"
 
 
-class UnknownLabelError(UnknownColumnsError):
+class UnknownLabelError(columns.UnknownColumnsError):
     """Several columns may say which rows are interactions."""
 
     remedy = "give a data frame that has the right one alone"
 
 
-class UnknownScaleError(UnclearError):
+class UnknownScaleError(columns.UnclearError):
     """Some values of a column of ratings may be no ratings; a guess is as in `1..10`."""
 
     remedy = (
@@ -93,7 +86,7 @@ class Meaning:
 
 def act_of(name: str) -> str:
     """Return what a column says of an item by 1 or 0, such as `click` of `is_click`, or nothing."""
-    label = _LABEL.fullmatch(bare(name))
+    label = _LABEL.fullmatch(columns.bare(name))
     return "" if label is None else label[1]
 
 
@@ -114,11 +107,11 @@ def labelled(
         UnknownLabelError: several columns may say so.
         DataError: no column does, and one says of rows that an item is only shown, or is refused.
     """
-    meanings = meanings_of(where, names)
+    meanings = columns.meanings_of(where, names)
     ids = {what: meanings[what] for what in ("user", "item")}
 
     def binary(column: Column) -> bool:
-        numbers = ratings(read({**ids, "rating": column})).numbers
+        numbers = columns.ratings(read({**ids, "rating": column})).numbers
         return bool(numbers) and {*numbers} <= {0.0, 1.0}
 
     acts = sorted(filter(act_of, names), key=lambda name: _ACTS.index(act_of(name)))
@@ -141,10 +134,12 @@ def labelled(
     if able:
         return {**meanings, "value": able[0]}
     for name in names:
-        if _EVENTS.fullmatch(bare(name)):
+        if _EVENTS.fullmatch(columns.bare(name)):
             table = read({**ids, "rating": name})
             column = table.coded("rating")
-            refused = [k for k, value in enumerate(column.distinct) if bare(str(value)) in _NO_ACTS]
+            refused = [
+                k for k, value in enumerate(column.distinct) if columns.bare(str(value)) in _NO_ACTS
+            ]
             if refused and len(refused) < len(column.distinct):
                 row, more = first_of(np.isin(column.codes, refused))
                 fault = f"{show(column.cell(row))} is no interaction{more}"
@@ -164,7 +159,7 @@ def meaning_of(table: RawTable, kind: str, extent: tuple[float, float] | None) -
         UnknownScaleError: some values may mark "not rated".
         DataError: a rating is missing or no number, while others are; or none is in `extent`.
     """
-    name, column = table.columns["rating"], ratings(table)
+    name, column = table.columns["rating"], columns.ratings(table)
     label, where = table.label("rating"), f"{table.path}, {table.label('rating')}"
     label = f"{label[0].upper()}{label[1:]}"
     texts = [value for value in column.distinct if identifier(value)]

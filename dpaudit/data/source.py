@@ -11,23 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpaudit.data.source_parts import (
-    BudgetSource,
-    Column,
-    Columns,
-    Delimiter,
-    Encoding,
-    FeatureSource,
-    FileSource,
-    Name,
-    Number,
-    RatingScale,
-    SensitiveSource,
-    SyntheticParams,
-    TrustSource,
-    check_positions,
-    expanded,
-)
+from dpaudit.data import source_parts as parts
 
 Format = Literal[
     "synthetic",
@@ -62,21 +46,21 @@ class NamedDataSet:
     """
 
     format: Literal["delimited", "matlab"]
-    columns: Columns
-    scale: RatingScale = field(default_factory=RatingScale)
+    columns: parts.Columns
+    scale: parts.RatingScale = field(default_factory=parts.RatingScale)
     delimiter: str | None = None
     header: bool = False
     ratings: str | None = None
     trust: str | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
-    time: Column | None = None
+    time: parts.Column | None = None
 
 
-_TRIPLE = Columns(user=0, item=1, rating=2)
+_TRIPLE = parts.Columns(user=0, item=1, rating=2)
 _LAST = {"on_duplicate": "last"}
 _ARRAYS = NamedDataSet(
     "matlab",
-    Columns(user=0, item=1, category=2, rating=3),
+    parts.Columns(user=0, item=1, category=2, rating=3),
     ratings="rating.mat",
     trust="trustnetwork.mat",
     defaults=_LAST,
@@ -86,15 +70,15 @@ NAMED: dict[Format, NamedDataSet] = {
     "movielens-1m": NamedDataSet("delimited", _TRIPLE, delimiter="::", time=3),
     "movielens-csv": NamedDataSet(
         "delimited",
-        Columns(user="userId", item="movieId", rating="rating"),
-        RatingScale(minimum=0.5, maximum=5.0, step=0.5),
+        parts.Columns(user="userId", item="movieId", rating="rating"),
+        parts.RatingScale(minimum=0.5, maximum=5.0, step=0.5),
         header=True,
         time="timestamp",
     ),
     "filmtrust": NamedDataSet(
         "delimited",
         _TRIPLE,
-        RatingScale(minimum=0.5, maximum=4.0, step=0.5),
+        parts.RatingScale(minimum=0.5, maximum=4.0, step=0.5),
         " ",
         ratings="ratings.txt",
         trust="trust.txt",
@@ -103,7 +87,7 @@ NAMED: dict[Format, NamedDataSet] = {
     "ciao": replace(_ARRAYS, defaults=_LAST | {"outside_scale": "drop"}),
     "ciaodvd": NamedDataSet(
         "delimited",
-        Columns(user=0, item=1, category=2, rating=4),
+        parts.Columns(user=0, item=1, category=2, rating=4),
         ratings="movie-ratings.txt",
         trust="trusts.txt",
         defaults=_LAST,
@@ -112,8 +96,6 @@ NAMED: dict[Format, NamedDataSet] = {
     "epinions": _ARRAYS,
 }
 
-
-__all__ = ["Columns", "DataSource", "RatingScale", "SyntheticParams"]
 
 OnDuplicate = Literal["error", "last", "mean"]
 OutsideScale = Literal["error", "drop"]
@@ -135,7 +117,7 @@ _OPTIONS: dict[Format, set[str]] = {
 }
 
 
-class DataSource(FileSource):
+class DataSource(parts.FileSource):
     """One source of ratings.
 
     Attributes:
@@ -176,27 +158,27 @@ class DataSource(FileSource):
     """
 
     format: Format = "synthetic"
-    path: Name | None = None
-    delimiter: Delimiter | None = None
+    path: parts.Name | None = None
+    delimiter: parts.Delimiter | None = None
     header: bool = False
     skip: Annotated[int, Field(ge=0, le=10_000)] = 0
-    encoding: Encoding | None = None
-    columns: Columns | None = None
-    variable: Name | None = None
-    scale: RatingScale | None = None
+    encoding: parts.Encoding | None = None
+    columns: parts.Columns | None = None
+    variable: parts.Name | None = None
+    scale: parts.RatingScale | None = None
     on_duplicate: OnDuplicate = "error"
     outside_scale: OutsideScale = "error"
     missing_ids: MissingIds = "error"
     least_raters: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    binarize: Number | None = None
-    synthetic: SyntheticParams = SyntheticParams()
-    trust: TrustSource | None = None
-    sensitive: SensitiveSource | None = None
-    budgets: BudgetSource | None = None
+    binarize: parts.Number | None = None
+    synthetic: parts.SyntheticParams = parts.SyntheticParams()
+    trust: parts.TrustSource | None = None
+    sensitive: parts.SensitiveSource | None = None
+    budgets: parts.BudgetSource | None = None
     timed: bool = False
     in_order: bool = False
-    users: FeatureSource | None = None
-    items: FeatureSource | None = None
+    users: parts.FeatureSource | None = None
+    items: parts.FeatureSource | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -230,7 +212,7 @@ class DataSource(FileSource):
                 f"columns is missing: format {self.format!r} needs the columns of user, item and, "
                 "unless every row is a purchase, rating"
             )
-        check_positions(self.columns.used, self.format, self.header)
+        parts.check_positions(self.columns.used, self.format, self.header)
         for option in ("scale", "binarize", "on_duplicate", "outside_scale"):
             of_ratings = getattr(self, option) not in (None, "error", "last")
             if self.columns.rating is None and of_ratings:
@@ -259,7 +241,7 @@ class DataSource(FileSource):
             folder = named is not None and named.trust is not None
             if not folder and self.trust.path is None:
                 raise ValueError("trust.path is missing: name the file of links")
-            if folder and self.trust != TrustSource(mutual=self.trust.mutual):
+            if folder and self.trust != parts.TrustSource(mutual=self.trust.mutual):
                 raise ValueError(
                     f"trust of format {self.format!r} is in its folder: set only trust.mutual"
                 )
@@ -284,7 +266,7 @@ class DataSource(FileSource):
         path, trust = self.path, self.trust
         if named.ratings is not None:
             path = f"{self.path}/{named.ratings}"
-            trust = TrustSource(
+            trust = parts.TrustSource(
                 path=f"{self.path}/{named.trust}",
                 format=named.format,
                 delimiter=named.delimiter,
@@ -306,4 +288,4 @@ class DataSource(FileSource):
         Raises:
             DataError: an environment variable is not set, or a config may not read it.
         """
-        return expanded(self.plain.path or "", "data.path")
+        return parts.expanded(self.plain.path or "", "data.path")

@@ -309,8 +309,7 @@ class FileSource(Frozen):
     @property
     def used(self) -> dict[str, Column]:
         """The needed columns, by their meaning."""
-        columns: _Columns = dict(self)["columns"]
-        return columns.used
+        return dict(self)["columns"].used
 
     def layout(self, table: str = "data") -> Layout:
         """Return the layout of the file; `table` is the config table."""

@@ -205,8 +205,7 @@ def _column(path: Path, name: str, kind: Kind, column: Any) -> NDArray[Any]:
     elif kind == "index" or not types.is_floating(column.type):
         wanted = "indices (0, 1, 2, …)" if kind == "index" else "numbers"
         raise RunError(f"{path.name}, column {name} has type {column.type}: write {wanted}")
-    values: NDArray[Any] = column.to_numpy().astype(np.int64 if kind == "index" else np.float64)
-    return values
+    return column.to_numpy().astype(np.int64 if kind == "index" else np.float64)
 
 
 def _arrow(module: str) -> Any:

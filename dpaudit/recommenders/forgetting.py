@@ -113,15 +113,12 @@ class Forgetting(_Wrapper):
         answer = self.trainable.answer(Interactions.of(rows, ~gone), seed, after)
         if not query.before:
             return answer
-        before = answer.scores
-        if gone.any():
-            before = self.trainable.scored(interactions, seed, query)
+        before = self.trainable.scored(interactions, seed, query) if gone.any() else answer.scores
         return answer._replace(before=before)
 
     def gone(self, rows: Ratings) -> NDArray[np.bool_]:
         """Mark the interactions that are forgotten `(R,)`."""
-        gone: NDArray[np.bool_] = np.asarray(self.targets[rows.user, rows.item]).reshape(-1) != 0
-        return gone
+        return np.asarray(self.targets[rows.user, rows.item]).reshape(-1) != 0
 
     def turns(self, rows: Ratings, seed: int) -> NDArray[np.int64]:
         """Return the request, from 0, that has each interaction of a training, or -1 `(R,)`."""
@@ -367,5 +364,4 @@ def _blocks(confidences: csr_array, columns: Array, regularization: float) -> Ar
         liked = columns[confidences.indices[place]]
         # Y^T W Y + lambda, in which W is 1 where there is no interaction.
         block[:] = base + (liked.T * (np.abs(confidences.data[place]) - 1)) @ liked
-    inverse: Array = np.linalg.inv(blocks)
-    return inverse
+    return np.linalg.inv(blocks)

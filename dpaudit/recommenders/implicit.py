@@ -13,17 +13,7 @@ from scipy.special import expit
 
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.streams import generator
-from dpaudit.recommenders.base import (
-    Deletion,
-    FactorModel,
-    Fitted,
-    Indices,
-    Library,
-    RowModel,
-    Scores,
-    required,
-    trained,
-)
+from dpaudit.recommenders import base
 from dpaudit.recommenders.forgetting import Pair, Slopes, ascended, newton_step, products
 
 _FACTORS: Mapping[str, str] = {
@@ -37,16 +27,15 @@ _MORE = 3
 
 
 @dataclass(frozen=True, eq=False)
-class _Neighbours(RowModel):
+class _Neighbours(base.RowModel):
     similarity: csr_array
 
-    def rows(self, users: Indices) -> Scores:
-        scores: Scores = (self.seen[users] @ self.similarity).toarray().astype(np.float32)
-        return scores
+    def rows(self, users: base.Indices) -> base.Scores:
+        return (self.seen[users] @ self.similarity).toarray().astype(np.float32)
 
 
 @parameters(frozen=True, config=STRICT)
-class Implicit(Library):
+class Implicit(base.Library):
     """Train a model of implicit on one thread, as several would make its numbers vary.
 
     Ratings are the confidences of alternating least squares; set `data.binarize` for purchases.
@@ -70,22 +59,22 @@ class Implicit(Library):
         """Factors, which similarities do not have."""
         return ("factors",) if self.model == "item-item" else ()
 
-    def fit(self, interactions: csr_array, seed: int) -> RowModel:
+    def fit(self, interactions: csr_array, seed: int) -> base.RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
         module, _, kind = _FACTORS.get(self.model, _NEIGHBOURS).partition(":")
-        factory = getattr(required(self.name, module, "implicit"), kind)
+        library = base.required(self.name, module, "implicit")
         fixed = {} if self.model == "item-item" else {"random_state": seed}
-        model = self.built(factory, fixed, num_threads=1)
-        with trained(self.label):
+        model = self.built(getattr(library, kind), fixed, num_threads=1)
+        with base.trained(self.label):
             if self.model == "item-item":
                 # As CosineRecommender does, which warns of its own conversion in every training.
-                unit = required(self.name, module, "implicit").normalize(csr_matrix(interactions).T)
+                unit = library.normalize(csr_matrix(interactions).T)
                 model.fit(csr_matrix(unit.T), show_progress=False)
                 return _Neighbours(interactions, csr_array(model.similarity))
             model.fit(csr_matrix(interactions), show_progress=False)
             return _factors(interactions, model)
 
-    def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
+    def forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> base.Fitted | None:
         """Return a trained model that has forgotten; see `Recommender.forgotten`.
 
         - `own`: item-item similarities are computed again, which is exact; ALS solves the rows of
@@ -121,8 +110,8 @@ class Implicit(Library):
         return _factors(matrix, model)
 
 
-def _factors(seen: csr_array, model: Any) -> FactorModel:
-    return FactorModel(seen, model.user_factors, model.item_factors, state=model)
+def _factors(seen: csr_array, model: Any) -> base.FactorModel:
+    return base.FactorModel(seen, model.user_factors, model.item_factors, state=model)
 
 
 def _pair(model: Any) -> Pair:
@@ -133,7 +122,7 @@ def _move(model: Any, factors: Pair) -> None:
     model.user_factors, model.item_factors = (part.astype(np.float32) for part in factors)
 
 
-def _trained(name: str, model: Any) -> tuple[Indices, Indices]:
+def _trained(name: str, model: Any) -> tuple[base.Indices, base.Indices]:
     """Return 1 for the columns of users and of items that are trained, 0 for those of ones."""
     users, items = (np.ones(model.user_factors.shape[1], np.int32) for _ in range(2))
     # The bias of an item is its last factor but one in LMF, and its last one in BPR.
@@ -144,7 +133,7 @@ def _trained(name: str, model: Any) -> tuple[Indices, Indices]:
     return users, items
 
 
-def _slopes(name: str, model: Any, seen: csr_array, deletion: Deletion, seed: int) -> Slopes:
+def _slopes(name: str, model: Any, seen: csr_array, deletion: base.Deletion, seed: int) -> Slopes:
     """Return the derivatives of the losses of pairs that are forgotten, by scores s.
 
     With the confidence c, the loss is `|c| (p - s)^2` of ALS, in which p is whether c > 0, and

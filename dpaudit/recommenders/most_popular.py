@@ -11,19 +11,19 @@ from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array
 
 from dpaudit.core.plugin import STRICT
-from dpaudit.recommenders.base import Deletion, Fitted, Indices, Recommender, RowModel, Scores
+from dpaudit.recommenders import base
 
 
 @dataclass(frozen=True, eq=False)
-class _Popularity(RowModel):
-    counts: Scores
+class _Popularity(base.RowModel):
+    counts: base.Scores
 
-    def rows(self, users: Indices) -> Scores:
+    def rows(self, users: base.Indices) -> base.Scores:
         return np.broadcast_to(self.counts, (len(users), len(self.counts)))
 
 
 @parameters(frozen=True, config=STRICT)
-class MostPopular(Recommender):
+class MostPopular(base.Recommender):
     """Score an item by its number of interactions.
 
     It is the baseline of what a recommender reveals without any personalisation.
@@ -46,7 +46,7 @@ class MostPopular(Recommender):
         counts = np.bincount(interactions.indices, minlength=interactions.shape[1])
         return _Popularity(interactions, counts.astype(np.float32))
 
-    def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
+    def forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> base.Fitted | None:
         """Return the counts without what is forgotten by `own`, which is exact."""
         if deletion.method != "own":
             return super().forgotten(fitted, deletion, seed)

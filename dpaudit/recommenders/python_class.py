@@ -22,26 +22,14 @@ from dpaudit.core.messages import plain
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
-from dpaudit.recommenders.base import (
-    Answer,
-    Deletion,
-    Factors,
-    Indices,
-    Query,
-    RowModel,
-    Scores,
-    Settings,
-    Took,
-    Trainable,
-    built,
-    taken_by,
-)
+from dpaudit.recommenders import base
+from dpaudit.recommenders.base import Answer, Deletion, Query
 from dpaudit.recommenders.checks import checked_answer, checked_scores
 from dpaudit.recommenders.forgetting import Forgets, ForgetsUsers
 from dpaudit.recommenders.saving import Saves, saved
 
 
-class _UserModel(Trainable):
+class _UserModel(base.Trainable):
     """Train objects of the user's class; `PythonClass` lists the methods that they need."""
 
     def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
@@ -90,7 +78,8 @@ class _UserModel(Trainable):
             )
         with self._running(seed):
             start = time.perf_counter()
-            fitted = _shows(model.fit(taken_by(model.fit, interactions), seed), "fit", "trained")
+            given = base.taken_by(model.fit, interactions)
+            fitted = _shows(model.fit(given, seed), "fit", "trained")
             trained_at = asked = time.perf_counter()
             before = None
             if query.before:
@@ -98,7 +87,7 @@ class _UserModel(Trainable):
                 asked = time.perf_counter()
             for deletion in requests:
                 fitted, interactions = self._forgotten(fitted, deletion, seed), deletion.kept
-            took = Took(trained_at - start, time.perf_counter() - asked) if requests else None
+            took = base.Took(trained_at - start, time.perf_counter() - asked) if requests else None
             answer = self._shown(fitted, interactions.ratings, query)
             shown = answer._replace(before=before, took=took)
             answer = checked_answer(shown, query, interactions.shape)
@@ -129,7 +118,7 @@ class _UserModel(Trainable):
     def _shown(self, fitted: Any, ratings: Ratings, query: Query) -> Answer:
         """Ask only for what the query holds, with arrays that the user's code may change."""
         scores = self._scores(fitted, query)
-        lists: Indices = np.empty((0, query.k), np.int32)
+        lists: base.Indices = np.empty((0, query.k), np.int32)
         if len(query.listed):
             # Not what fit got, which it may have changed.
             lister = fitted
@@ -149,13 +138,12 @@ class _UserModel(Trainable):
                 "factors() returned no pair: return (items, users), or (items, None) if users' "
                 "factors are not published"
             )
-        return Answer(scores, lists, Factors(*factors))
+        return Answer(scores, lists, base.Factors(*factors))
 
-    def _scores(self, fitted: Any, query: Query) -> Scores:
+    def _scores(self, fitted: Any, query: Query) -> base.Scores:
         if not len(query.users):
             return np.empty(0, np.float32)
-        scores: Scores = fitted.scores(query.users.copy(), query.items.copy())
-        return scores
+        return fitted.scores(query.users.copy(), query.items.copy())
 
     def _forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Any:
         users = deletion.users
@@ -216,7 +204,7 @@ class PythonClass(_UserModel):
     """
 
     target: str
-    settings: Settings = field(default_factory=dict)
+    settings: base.Settings = field(default_factory=dict)
     predicts_ratings: bool = False
 
     @property
@@ -233,7 +221,7 @@ class PythonClass(_UserModel):
             raise ConfigError(
                 f"recommender.target = {self.target!r} cannot be called: name a class"
             )
-        return built(self.target, factory, **self.settings)
+        return base.built(self.target, factory, **self.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +253,7 @@ class GivenModel(_UserModel):
 
     def _made(self) -> Any:
         if self.model is self.definition:
-            return built(self._name, self.model)
+            return base.built(self._name, self.model)
         with foreign(
             lambda said: ConfigError(
                 f"{self._name} cannot be copied for each training ({said}): give the class, or a "
@@ -276,7 +264,7 @@ class GivenModel(_UserModel):
 
 
 @dataclass(frozen=True, eq=False)
-class _ByScores(RowModel):
+class _ByScores(base.RowModel):
     """Lists from the scores of all items.
 
     Attributes:
@@ -285,7 +273,7 @@ class _ByScores(RowModel):
 
     fitted: Any
 
-    def rows(self, users: Indices) -> Scores:
+    def rows(self, users: base.Indices) -> base.Scores:
         n_items = self.seen.shape[1]
         items = np.tile(np.arange(n_items, dtype=np.int32), len(users))
         scores = self.fitted.scores(np.repeat(users, n_items), items)

@@ -16,15 +16,7 @@ from scipy.special import expit
 from dpaudit.core.errors import ConfigError, installing
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import (
-    Deletion,
-    FactorModel,
-    Fitted,
-    Recommender,
-    RowModel,
-    required,
-    trained,
-)
+from dpaudit.recommenders import base
 from dpaudit.recommenders.forgetting import Pair, ascended, products
 from dpaudit.recommenders.networks.settings import PRIVATE, Name, Settings, resolved
 
@@ -33,7 +25,7 @@ _MORE = 3
 
 
 @parameters(frozen=True, config=STRICT)
-class Torch(Recommender):
+class Torch(base.Recommender):
     """Train a network on one thread.
 
     Every model is trained by Adam. In each epoch it goes through its records in a new random order,
@@ -163,15 +155,15 @@ class Torch(Recommender):
         """
         if self.noise_multiplier == 0:
             return math.inf
-        accountant = required(self.name, "opacus.accountants", "torch").RDPAccountant()
+        accountant = base.required(self.name, "opacus.accountants", "torch").RDPAccountant()
         accountant.history = [(self.noise_multiplier, self.settings.sampling_rate, self.steps)]
         return float(accountant.get_epsilon(delta))
 
-    def fit(self, interactions: Interactions, seed: int) -> RowModel:
+    def fit(self, interactions: Interactions, seed: int) -> base.RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""
-        torch = required(self.name, "torch", "torch")
+        torch = base.required(self.name, "torch", "torch")
         if self.noise_multiplier:
-            opacus = required(self.name, "opacus", "torch").__version__
+            opacus = base.required(self.name, "opacus", "torch").__version__
             # Older ones take the gradient's norm of a layer with biases for another number.
             if tuple(int(part) for part in opacus.split(".")[:3]) < (1, 5, 4):
                 raise ConfigError(
@@ -183,13 +175,13 @@ class Torch(Recommender):
         from dpaudit.recommenders.networks.training import private_model, trained_model
 
         what = self.model, self.settings, interactions, seed
-        with trained(f"torch ({self.model})"):
+        with base.trained(f"torch ({self.model})"):
             if not self.noise_multiplier:
                 return trained_model(*what, self.device)
             norm = self.max_grad_norm or 1.0
             return private_model(*what, self.steps, self.noise_multiplier, norm)
 
-    def forgotten(self, fitted: Any, deletion: Deletion, seed: int) -> Fitted | None:
+    def forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> base.Fitted | None:
         """Return a trained model that has forgotten; see `Recommender.forgotten`.
 
         - `fine-tune`: a model without noise is trained on what stays for three more epochs.
@@ -205,7 +197,7 @@ class Torch(Recommender):
         return super().forgotten(fitted, deletion, seed)
 
 
-def _ascended(fitted: FactorModel, deletion: Deletion) -> FactorModel:
+def _ascended(fitted: base.FactorModel, deletion: base.Deletion) -> base.FactorModel:
     users, items = deletion.gone.T
     wanted = np.asarray(fitted.seen[users, items]).reshape(-1) != 0
 

@@ -173,7 +173,6 @@ def _list_inference(attack: roles.ListInference, _: Sequence[releases.View]) -> 
 
 def _inference(attack: roles.Inference, _: Sequence[releases.View]) -> Iterator[Call]:
     rng = generator(0, "contract/inference")
-    frequency = np.full(_VALUES, 1 / _VALUES)
     terms = np.sort(rng.normal(size=(1, _ITEMS, _VALUES)), axis=2)
     side = releases.SideInformation(
         ratings=10,
@@ -182,15 +181,12 @@ def _inference(attack: roles.Inference, _: Sequence[releases.View]) -> Iterator[
         shown=np.ones((1, _ITEMS, _VALUES), np.bool_),
         place=np.zeros(_TRIALS, np.int64),
         candidates=np.arange(1, _VALUES + 1, dtype=np.float32),
-        frequency=frequency,
+        frequency=np.full(_VALUES, 1 / _VALUES),
     )
-    items = _listed(_TRIALS, "inference").items[:, : 1 if attack.shown == "one" else _LENGTH]
-    values = rng.normal(3, 0.5, items.shape).astype(np.float32)
-    release = (
-        releases.Predictions(items, values)
-        if attack.shown == "one"
-        else releases.TopList(items, values)
-    )
+    one = attack.shown == "one"
+    items = _listed(_TRIALS, "inference").items[:, : 1 if one else _LENGTH]
+    kind: type[Any] = releases.Predictions if one else releases.TopList
+    release = kind(items, rng.normal(3, 0.5, items.shape).astype(np.float32))
     yield Call("infer", (release, side, 0.5), attack.infer, (_TRIALS,), -1, _VALUES - 1)
 
 
@@ -368,15 +364,13 @@ class _Law:
 
 
 _LAPLACE = releases.LaplacePair(np.zeros(_LENGTH), np.ones(_LENGTH), 1.0, 2.0**-10)
+_DOUBT = releases.ItemInDoubt(3)
 _LAWS = releases.ListPair(_Law(np.arange(1.0, _ITEMS + 1)), _Law(np.arange(_ITEMS + 1.0, 1, -1)))
 _VIEWS: dict[tuple[type, type], Callable[[int], tuple[Any, Any]]] = {
     (releases.Predictions, releases.LaplacePair): lambda trials: (_predictions(trials), _LAPLACE),
     (releases.Predictions, releases.TargetUser): lambda trials: (_predictions(trials), _target()),
     (releases.NoisedSteps, releases.StepsPair): _steps,
-    (releases.ItemList, releases.ItemInDoubt): lambda trials: (
-        _listed(trials),
-        releases.ItemInDoubt(3),
-    ),
+    (releases.ItemList, releases.ItemInDoubt): lambda trials: (_listed(trials), _DOUBT),
     (releases.ItemList, releases.ListPair): lambda trials: (_listed(trials), _LAWS),
     (releases.ItemList, releases.TargetUser): lambda trials: (_listed(trials), _target()),
     (releases.ItemFactors, releases.TargetUser): lambda trials: (_factors(trials), _target()),

@@ -49,17 +49,15 @@ def check_plugin(plugin: type[Plugin]) -> None:
     Raises:
         AssertionError: the plug-in violates the contract.
     """
-    require(
-        plugin.title.strip() == plugin.title and len(plugin.title) > 10, plugin, "needs a title"
-    )
-    require(bool(_YEAR.search(plugin.source)), plugin, "source needs the year of the paper")
-    require(
-        bool(_PLACE.search(plugin.source)), plugin, "source needs a DOI, an arXiv id or a place"
-    )
+    titled = plugin.title.strip() == plugin.title and len(plugin.title) > 10
+    require(titled, plugin, "needs a title")
+    require(_YEAR.search(plugin.source), plugin, "source needs the year of the paper")
+    place = _PLACE.search(plugin.source)
+    require(place, plugin, "source needs a DOI, an arXiv id or a place")
     text = "".join(base.__doc__ or "" for base in plugin.__mro__)
     require("\n\n" in (plugin.__doc__ or "").strip(), plugin, "docstring needs more than a title")
     for field in dataclasses.fields(plugin):  # type: ignore[arg-type]
-        explained = re.search(rf"^\s+{field.name}: ", text, re.M) is not None
+        explained = re.search(rf"^\s+{field.name}: ", text, re.M)
         require(explained, plugin, f"docstring does not explain {field.name}")
         missing = dataclasses.MISSING
         has_default = field.default is not missing or field.default_factory is not missing
@@ -100,7 +98,7 @@ def check_attack(attack: type[Attack], *views: View) -> None:
     count = sum(issubclass(attack, role) for role in roles)
     require(count == 1, attack, f"has {count} roles of dpaudit.attacks.base and needs one")
     if issubclass(attack, Reads):
-        require(bool(attack.reads), attack, "reads nothing")
+        require(attack.reads, attack, "reads nothing")
     try:
         calls = list(calls_of(attack(), views))
     except ContractError as error:
@@ -179,7 +177,7 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     scores, lists = shown(every, 0)
     require(scores.shape == (n * m,), kind, "scores are not of shape (n,)")
     require(scores.dtype == np.float32, kind, "scores are not float32")
-    require(bool(np.isfinite(scores).all()), kind, "a score of a known user and item is no number")
+    require(np.isfinite(scores).all(), kind, "a score of a known user and item is no number")
     require(lists.shape == (n, k) and lists.dtype == np.int32, kind, "lists are not (n, k) int32")
     for row in lists.tolist():
         listed = [item for item in row if item != -1]
@@ -195,7 +193,7 @@ def check_recommender(recommender: Recommender, ratings: Ratings, k: int = 5) ->
     require(shorter.shape == (n, k), kind, "a user without interactions gets no list")
     known = np.isin(users, np.flatnonzero(ratings.by_user.start[1:] > ratings.by_user.start[:-1]))
     known &= (users != 1) & (items != 1)
-    require(bool(np.isfinite(fewer[known]).all()), kind, "an absent user or item spoils a score")
+    require(np.isfinite(fewer[known]).all(), kind, "an absent user or item spoils a score")
 
 
 def check_saves(fitted: Saves) -> None:

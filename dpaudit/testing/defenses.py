@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import special
 
-from dpaudit.attacks.distinguishing.float_bits import FloatBits
+from dpaudit.attacks.distinguishing import FloatBits
 from dpaudit.audits.trained.pairs import DataPair, target_pair
 from dpaudit.core import releases
 from dpaudit.core.claim import Adjacency, Variant

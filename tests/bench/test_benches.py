@@ -18,7 +18,7 @@ BENCH = ROOT / "bench"
 _NUMBER = re.compile(r"[-−]?\b\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?\b")
 _START = """
 from pathlib import Path
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 few = SyntheticParams(n_users=60, n_items=50, mean_per_user=22, mean_friends=2, seed=1)
 """

@@ -40,7 +40,7 @@ def test_a_change_runs_what_may_read_it(readers: dict[str, set[str]]) -> None:
             "tests/support/coin_games.py": ["claims.test_verify"],
             "tests/support/own_command.py": ["recommenders.test_command"],
             # What is loaded by its name, or with its group.
-            "dpaudit/recommenders/cornac.py": ["contract.test_recommenders"],
+            "dpaudit/recommenders/libraries.py": ["contract.test_recommenders"],
             "dpaudit/defenses/item_item/slope_one.py": ["end_to_end.test_killed"],
             "dpaudit/audits/attributes/kind.py": ["auditor.test_run"],
             "dpaudit/reports/render/services.py": ["end_to_end.test_pipeline"],
@@ -68,7 +68,7 @@ def test_a_change_runs_what_may_read_it(readers: dict[str, set[str]]) -> None:
 
 @pytest.mark.long
 def test_a_change_leaves_out_what_cannot_read_it(readers: dict[str, set[str]]) -> None:
-    adapter = readers["dpaudit/recommenders/lightfm.py"]
+    adapter = readers["dpaudit/recommenders/libraries.py"]
     assert not any(test.startswith(("tests/bounds/", "tests/kernels/")) for test in adapter)
     assert "tests/end_to_end/test_soundness.py" not in readers["dpaudit/cli/plan.py"]
     assert "tests/kernels/test_noise.py" not in readers["dpaudit/attacks/membership/inference.py"]

@@ -22,7 +22,7 @@ from dpaudit.claims.meng_2018 import FinalGame, MessagesGame, SubmittedGame
 from dpaudit.claims.record import Check
 from dpaudit.core.releases import StepsPair
 from dpaudit.core.streams import Streams
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.training import SocialTraining

@@ -23,7 +23,8 @@ from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import STARS, Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.data.source import DataSource, SyntheticParams
+from dpaudit.data.source import DataSource
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem

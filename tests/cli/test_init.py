@@ -22,7 +22,7 @@ from dpaudit.core import registry
 from dpaudit.core.errors import DataError
 from dpaudit.core.membership import RELEASED
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 
 FEW = (

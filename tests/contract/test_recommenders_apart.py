@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("library", "module"), [("lenskit", "tests/recommenders/test_lenskit.py")], ids=["lenskit"]
+    ("library", "module"),
+    [("lenskit", "tests/recommenders/test_libraries_lenskit.py")],
+    ids=["lenskit"],
 )
 def test_the_adapter_keeps_the_contract_in_its_own_environment(
     library: str, module: str, tmp_path: Path

@@ -12,7 +12,8 @@ import pytest
 from dpaudit.core.errors import DataError
 from dpaudit.data.readers.load import load
 from dpaudit.data.sniff import sniff
-from dpaudit.data.source import Columns, DataSource
+from dpaudit.data.source import DataSource
+from dpaudit.data.source_parts import Columns
 
 ROWS = [(1, 10, 4.0), (1, 11, 3.0), (2, 10, 5.0), (3, 12, 1.0), (3, 11, 2.0)]
 CSV = "user,item,rating\n" + "".join(f"{u},{i},{r:g}\n" for u, i, r in ROWS)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.attacks.distinguishing.float_bits import FloatBits
+from dpaudit.attacks.distinguishing import FloatBits
 from dpaudit.audits.on_demand.games import prediction_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.claim import Variant

@@ -25,7 +25,7 @@ from dpaudit.config import load as configs
 from dpaudit.config.load import load
 from dpaudit.config.schema import Config
 from dpaudit.core import files
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.record.result import AuditResult
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import Distinguisher, MembershipInference, Readable, Signals
-from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace
+from dpaudit.attacks.distinguishing import ItemPlace
 from dpaudit.attacks.inference import ListIdeal
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemInDoubt, ItemList, View

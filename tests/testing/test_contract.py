@@ -14,8 +14,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.attacks.base import Distinguisher, Readable
-from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace, LikelihoodRatio
-from dpaudit.attacks.sybil import Averaging
+from dpaudit.attacks.distinguishing import ItemPlace, LikelihoodRatio
+from dpaudit.attacks.inference import Averaging
 from dpaudit.audits.trained.pairs import target_pair
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import NoModelError

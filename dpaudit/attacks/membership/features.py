@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,37 +87,32 @@ class Known:
         The cosines of the last `items` are cached, since every training asks for the same ones.
         """
         distinct, inverse = np.unique(items, return_inverse=True)
-        asked = distinct.tobytes()
-        entry = self._cosines.get(asked)
-        if entry is None:
-            entry = _flat(self.similar_items(distinct))
-            self._cosines.clear()
-            self._cosines[asked] = entry
-        places, cosines = entry
+        places, cosines = self._cached(
+            "cosines", distinct, lambda: _flat(self.similar_items(distinct))
+        )
         wanted = inverse[which] * self.history.shape[1] + others
         at = np.searchsorted(places, wanted)
         return np.where(places[at] == wanted, cosines[at], 0.0)
-
-    @cached_property
-    def _cosines(self) -> dict[bytes, tuple[NDArray[np.int64], Numbers]]:
-        return {}
 
     def near_histories(self, users: Indices) -> csr_array:
         """Return the sum of each item's cosines with the history of each user `(n, M)`.
 
         The sums of the last `users` are cached.
         """
-        asked = users.tobytes()
-        sums = self._near.get(asked)
-        if sums is None:
-            sums = csr_array(self.history[users] @ self.by_item @ self.by_item.T)
-            self._near.clear()
-            self._near[asked] = sums
-        return sums
+        return self._cached(
+            "near", users, lambda: csr_array(self.history[users] @ self.by_item @ self.by_item.T)
+        )
 
     @cached_property
-    def _near(self) -> dict[bytes, csr_array]:
+    def _last(self) -> dict[str, tuple[bytes, Any]]:
         return {}
+
+    def _cached(self, what: str, asked: Indices, compute: Callable[[], Any]) -> Any:
+        """Return what was computed of the same users or items the last time, or compute it."""
+        key, last = asked.tobytes(), self._last.get(what)
+        if last is None or last[0] != key:
+            last = self._last[what] = key, compute()
+        return last[1]
 
     def similar_observed(self, users: Indices) -> Numbers:
         """Return cosines of users with observed users, by what they have `(n, w)`; 0 with self."""

@@ -20,7 +20,7 @@ from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import Change, RatingAdded, RatingReplaced, UserReplaced, apply
 from dpaudit.data.ratings import STARS, Ratings, from_profiles
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, Shortfall, shortfalls

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.distinguishing import LikelihoodRatio
 from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.audits.trained.pairs import DataPair

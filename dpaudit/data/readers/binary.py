@@ -317,21 +317,15 @@ def _unpack(
     fault, problem = reply.get("fault"), quoted(str(reply.get("problem")), 100).rstrip(". ")
     if fault == "broken":
         _refuse(path, kind, problem)
-    if fault == "type":
-        raise DataError(
-            f"{place(path)} holds a type that its reader does not know ({problem}): write the "
-            "column as text or as 64-bit integers"
-        )
-    if fault == "packed":
-        raise DataError(
-            f"{place(path)} unpacks to more than a file of {size} bytes should "
-            f"({limits.rows(size)} rows, {limits.memory(size) // limits.MIB} MiB): "
-            f"{_UNCOMPRESSED[kind]}"
-        )
-    if fault == "columns":
-        raise DataError(
-            f"{place(path)} has more than {limits.COLUMNS} columns: give one rating per row"
-        )
+    problems = {
+        "type": f"holds a type that its reader does not know ({problem}): write the column as text "
+        "or as 64-bit integers",
+        "packed": f"unpacks to more than a file of {size} bytes should ({limits.rows(size)} rows, "
+        f"{limits.memory(size) // limits.MIB} MiB): {_UNCOMPRESSED[kind]}",
+        "columns": f"has more than {limits.COLUMNS} columns: give one rating per row",
+    }
+    if fault in problems:
+        raise DataError(f"{place(path)} {problems[fault]}")
     return reply, arrays
 
 

@@ -17,19 +17,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import listed, show
 from dpaudit.data.ratings import Repair
-from dpaudit.data.readers import doubts
-from dpaudit.data.readers.cells import (
-    Coded,
-    Codes,
-    Fault,
-    RawTable,
-    first_of,
-    identifier,
-    is_missing,
-    looked_up,
-    missing_among,
-    number,
-)
+from dpaudit.data.readers import cells, doubts
 from dpaudit.data.source_parts import Column
 
 # Names of columns, in lower case, with letters and digits only. Each row lists synonyms; the first
@@ -218,7 +206,7 @@ class IdColumn:
         merged: the number of other writings of these ids.
     """
 
-    codes: Codes
+    codes: cells.Codes
     names: Sequence[str]
     merged: int
 
@@ -231,7 +219,7 @@ class IdColumn:
         ]
 
 
-def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColumn:
+def unsorted_ids(table: cells.RawTable, what: str, *, markers: bool = False) -> IdColumn:
     """Return a column of ids, which take the form of `doubts.one_writing`.
 
     Args:
@@ -249,7 +237,7 @@ def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColu
     if doubt is not None:
         name = "id" if what == "id" else f"{what} id"
         table.refuse([(int(np.argmax(codes == doubt[0])), what, f"the {name} {doubt[1]}")])
-    absent = {""} if markers else missing_among(names)
+    absent = {""} if markers else cells.missing_among(names)
     order = [name for name in dict.fromkeys(names) if name not in absent]
     writings = {
         str(value) for value, name in zip(distinct, names, strict=True) if name not in absent
@@ -257,7 +245,7 @@ def unsorted_ids(table: RawTable, what: str, *, markers: bool = False) -> IdColu
     return IdColumn(_numbered(codes, names, order), order, len(writings) - len(order))
 
 
-def ids(table: RawTable, what: str, *, markers: bool = False) -> IdColumn:
+def ids(table: cells.RawTable, what: str, *, markers: bool = False) -> IdColumn:
     """Return a column of ids that are sorted: as numbers if all are integers, else as text.
 
     Arguments and errors are those of `unsorted_ids`.
@@ -269,7 +257,7 @@ def ids(table: RawTable, what: str, *, markers: bool = False) -> IdColumn:
     return replace(column, codes=_numbered(column.codes, column.names, order), names=order)
 
 
-def users_and_items(table: RawTable, *, markers: bool = False) -> tuple[IdColumn, IdColumn]:
+def users_and_items(table: cells.RawTable, *, markers: bool = False) -> tuple[IdColumn, IdColumn]:
     """Return the sorted ids of users and of items.
 
     Raises:
@@ -295,7 +283,7 @@ def users_and_items(table: RawTable, *, markers: bool = False) -> tuple[IdColumn
 
 
 @dataclass(frozen=True, eq=False)
-class RatingColumn(Coded):
+class RatingColumn(cells.Coded):
     """A column of ratings.
 
     Attributes:
@@ -310,7 +298,7 @@ class RatingColumn(Coded):
         return self.per_row(self.numbers, np.nan)
 
 
-def ratings(table: RawTable, what: str = "rating") -> RatingColumn:
+def ratings(table: cells.RawTable, what: str = "rating") -> RatingColumn:
     """Return a column of ratings; those of yes and no alone are 1 and 0.
 
     Raises:
@@ -322,13 +310,15 @@ def ratings(table: RawTable, what: str = "rating") -> RatingColumn:
     if point is not None:
         fault = not_a_number(what, distinct[point], distinct)
         table.refuse([(int(np.argmax(codes == point)), what, fault)])
-    words = {text for value in distinct if not is_missing(text := identifier(value).lower())}
+    words = {
+        text for value in distinct if not cells.is_missing(text := cells.identifier(value).lower())
+    }
     for pair in _YES_NO:
         if words & pair and words <= pair | _ONE | _ZERO:
-            texts = (identifier(value).lower() for value in distinct)
+            texts = (cells.identifier(value).lower() for value in distinct)
             numbers = [float(text in _YES | _ONE) if text in words else np.nan for text in texts]
             return RatingColumn(codes, distinct, numbers)
-    return RatingColumn(codes, distinct, [*map(number, distinct)])
+    return RatingColumn(codes, distinct, [*map(cells.number, distinct)])
 
 
 def not_a_number(what: str, value: Any, distinct: Sequence[Any]) -> str:
@@ -343,15 +333,21 @@ def not_a_number(what: str, value: Any, distinct: Sequence[Any]) -> str:
     return doubts.punctuated(f"the {what} {show(value)}", value, distinct) or wrong
 
 
-def _numbered(codes: Codes, names: Sequence[str], order: Sequence[str]) -> Codes:
+def _numbered(codes: cells.Codes, names: Sequence[str], order: Sequence[str]) -> cells.Codes:
     """Return the index in `order` of the name of each code, −1 for another name and code −1."""
-    number = {name: index for index, name in enumerate(order)}
-    return looked_up(np.array([*(number.get(name, -1) for name in names), -1], np.int32), codes)
+    index_of = {name: index for index, name in enumerate(order)}
+    indices = np.array([*(index_of.get(name, -1) for name in names), -1], np.int32)
+    return cells.looked_up(indices, codes)
 
 
 def missing(
-    table: RawTable, codes: Codes, what: str, option: str = "", marked: str = "", of: str = ""
-) -> list[Fault]:
+    table: cells.RawTable,
+    codes: cells.Codes,
+    what: str,
+    option: str = "",
+    marked: str = "",
+    of: str = "",
+) -> list[cells.Fault]:
     """Return the fault of the first row whose id is missing, if any.
 
     Args:
@@ -365,23 +361,23 @@ def missing(
     if codes.min(initial=0) >= 0:
         return []
     absent = codes < 0
-    row, more = first_of(absent)
+    row, more = cells.first_of(absent)
     value = table.coded(what).cell(row)
     fault = f"the {of or what} id is missing"
-    if identifier(value):
+    if cells.identifier(value):
         fault = f"the {of or what} id {show(value)} marks a missing value"
         option = f"{option}{marked}"
     remedy = f"complete or remove {'these rows' if more else 'it'}{option}"
     return [(row, what, f"{fault}{more}: {remedy}")]
 
 
-def without_headers(table: RawTable) -> RawTable:
+def without_headers(table: cells.RawTable) -> cells.RawTable:
     """Leave out the rows of a table of ratings that repeat the names of its columns, or underline.
 
     Raises:
         DataError: a row holds names of columns in another order, or the table has no names.
     """
-    if any(getattr(cells, "dtype", None) is not None for cells in table.cells.values()):
+    if any(getattr(column, "dtype", None) is not None for column in table.cells.values()):
         return table  # numbers of MATLAB
     own = {what: bare(_name(table, what)) for what in table.cells}
     names = {name for name in (*map(bare, table.names), *own.values()) if len(name) >= _SHORT}
@@ -396,14 +392,14 @@ def without_headers(table: RawTable) -> RawTable:
     ]
     kept, rules = np.ones(len(first.codes), np.bool_), 0
     for row in np.flatnonzero(np.isin(first.codes, named)) if named else ():
-        cells = {what: column.cell(int(row)) for what, column in columns.items()}
-        rule = all(_RULE.fullmatch(str(cell).strip()) for cell in cells.values())
-        both = _is_name(cells["user"], names) and _is_name(cells["item"], names)
-        if not rule and (not both or cells["user"] == cells["item"]):
+        values = {what: column.cell(int(row)) for what, column in columns.items()}
+        rule = all(_RULE.fullmatch(str(cell).strip()) for cell in values.values())
+        both = _is_name(values["user"], names) and _is_name(values["item"], names)
+        if not rule and (not both or values["user"] == values["item"]):
             continue
-        if not rule and any(bare(str(cell)) != own[what] for what, cell in cells.items()):
-            fault = f"the {table.unit} holds the names {show(cells['user'])} and "
-            fault += f"{show(cells['item'])} of columns"
+        if not rule and any(bare(str(cell)) != own[what] for what, cell in values.items()):
+            fault = f"the {table.unit} holds the names {show(values['user'])} and "
+            fault += f"{show(values['item'])} of columns"
             if not table.names and table.unit == "line":
                 remedy = "set data.header = true" if row == 0 else "remove it"
             else:
@@ -419,7 +415,7 @@ def without_headers(table: RawTable) -> RawTable:
     return replace(table.changed(kept), repairs=(*table.repairs, again, drawn))
 
 
-def _name(table: RawTable, what: str) -> str:
+def _name(table: cells.RawTable, what: str) -> str:
     column = table.columns[what]
     if isinstance(column, int):
         return table.names[column] if column < len(table.names) else ""

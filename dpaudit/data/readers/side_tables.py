@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data.ratings import Friends, Ratings, Repair
-from dpaudit.data.readers.cells import (
-    Fault,
-    Mask,
-    RawTable,
-    first_of,
-    identifier,
-    is_missing,
-    number,
-)
+from dpaudit.data.readers import cells
 from dpaudit.data.readers.columns import IdColumn, missing, unsorted_ids
 from dpaudit.data.source import MissingIds
 
@@ -30,7 +22,7 @@ _SHARE = "give the share of ε that the user accepts, the user's own ε divided 
 
 
 def with_friends(
-    ratings: Ratings, table: RawTable, file: Path, mutual: bool, missing_ids: MissingIds
+    ratings: Ratings, table: cells.RawTable, file: Path, mutual: bool, missing_ids: MissingIds
 ) -> Ratings:
     """Return the ratings with the links between their users, and count those left out.
 
@@ -47,26 +39,26 @@ def with_friends(
     Raises:
         DataError: an id is missing, or no link is left.
     """
-    number = {str(name): index for index, name in enumerate(_known(ratings.user_ids))}
-    known = len(number)
-    ends, faults = [], list[Fault]()
+    index_of = {str(name): index for index, name in enumerate(_known(ratings.user_ids))}
+    known = len(index_of)
+    ends, faults = [], list[cells.Fault]()
     for what in ("truster", "trustee"):
         column = unsorted_ids(table, what, markers=missing_ids == "keep")
         if missing_ids != "drop":
             faults += missing(table, column.codes, what)
         # Unknown names get the numbers that follow.
-        of_name = [number.setdefault(name, len(number)) for name in column.names]
+        of_name = [index_of.setdefault(name, len(index_of)) for name in column.names]
         ends.append(np.array([*of_name, -1], np.int64)[column.codes])
     table.refuse(faults)
     left, right = ends
     whole = (left >= 0) & (right >= 0)
     other = whole & (left != right)
     # Encode each pair of names as one number; the names of users come first.
-    pairs = np.unique(left[other] * len(number) + right[other])
-    kept = (pairs // len(number) < known) & (pairs % len(number) < known)
+    pairs = np.unique(left[other] * len(index_of) + right[other])
+    kept = (pairs // len(index_of) < known) & (pairs % len(index_of) < known)
     if not kept.any():
         raise DataError(_none_left(table, other, _known(ratings.user_ids), file))
-    truster, trustee = pairs[kept] // len(number), pairs[kept] % len(number)
+    truster, trustee = pairs[kept] // len(index_of), pairs[kept] % len(index_of)
     if mutual:
         both = np.concatenate((truster * known + trustee, trustee * known + truster))
         truster, trustee = np.divmod(np.unique(both), known)
@@ -83,7 +75,9 @@ def _known(ids: NDArray[np.object_] | None) -> NDArray[np.object_]:
     return np.empty(0, object) if ids is None else ids
 
 
-def _none_left(table: RawTable, other: Mask, user_ids: NDArray[np.object_], file: Path) -> str:
+def _none_left(
+    table: cells.RawTable, other: cells.Mask, user_ids: NDArray[np.object_], file: Path
+) -> str:
     """Say why no link is left; `other` is the mask of links that are not self-links `(n,)`."""
     count = len(other)
     if not count:
@@ -94,7 +88,7 @@ def _none_left(table: RawTable, other: Mask, user_ids: NDArray[np.object_], file
             "give a file of links between users"
         )
     row = int(np.argmax(other))
-    pair = (identifier(table.coded(end).cell(row)) for end in ("truster", "trustee"))
+    pair = (cells.identifier(table.coded(end).cell(row)) for end in ("truster", "trustee"))
     users = ", ".join(map(show, user_ids[:_SHOWN]))
     link = " and ".join(map(show, pair))
     return (
@@ -104,7 +98,7 @@ def _none_left(table: RawTable, other: Mask, user_ids: NDArray[np.object_], file
     )
 
 
-def with_budgets(ratings: Ratings, table: RawTable, file: Path, *, markers: bool) -> Ratings:
+def with_budgets(ratings: Ratings, table: cells.RawTable, file: Path, *, markers: bool) -> Ratings:
     """Return the ratings with the budget of each user, and count the rows of other users.
 
     Args:
@@ -119,14 +113,14 @@ def with_budgets(ratings: Ratings, table: RawTable, file: Path, *, markers: bool
     """
     user_ids = _known(ratings.user_ids)
     users, column = unsorted_ids(table, "user", markers=markers), table.coded("budget")
-    values = column.per_row(map(number, column.distinct), np.nan)
+    values = column.per_row(map(cells.number, column.distinct), np.nan)
     faults = missing(table, users.codes, "user")
     wrong = ~((values > 0) & (values <= 1))
     if wrong.any():
         row = int(np.argmax(wrong))
         value = column.cell(row)
         fault = f"the budget {show(value)} is no number above 0 and at most 1"
-        fault = fault if identifier(value) else "the budget is missing"
+        fault = fault if cells.identifier(value) else "the budget is missing"
         hint = ", or set data.budgets.header = true" if row == 0 and np.isnan(values[0]) else ""
         faults.append((row, "budget", f"{fault}: {_SHARE}{hint}"))
     faults = faults or _repeated(users, "user", "user", "budget")
@@ -146,7 +140,7 @@ def with_budgets(ratings: Ratings, table: RawTable, file: Path, *, markers: bool
 
 
 def with_features(
-    ratings: Ratings, table: RawTable, what: str, *, drop: bool, markers: bool
+    ratings: Ratings, table: cells.RawTable, what: str, *, drop: bool, markers: bool
 ) -> Ratings:
     """Return the ratings with features, and count the rows and ids that are left out.
 
@@ -172,7 +166,7 @@ def with_features(
     known = set(map(str, ids))
     unknown = np.array([*(name not in known for name in column.names), False])[column.codes]
     if unknown.any() and not drop:
-        row, more = first_of(unknown)
+        row, more = cells.first_of(unknown)
         fault = f"{what} {show(column.names[column.codes[row]])} has no interaction{more}"
         remedy = f"correct the id, or set data.{what}s.unknown = 'drop' to leave such rows out"
         faults.append((row, "id", f"{fault}: {remedy}"))
@@ -188,7 +182,7 @@ def with_features(
     )
 
 
-def _repeated(column: IdColumn, meaning: str, what: str, content: str) -> list[Fault]:
+def _repeated(column: IdColumn, meaning: str, what: str, content: str) -> list[cells.Fault]:
     """Return the fault of the first row whose id another row has above it, if any."""
     first = np.unique(column.codes, return_index=True)[1]
     again = np.setdiff1d(np.flatnonzero(column.codes >= 0), first)
@@ -205,12 +199,12 @@ def _rows_of(column: IdColumn, ids: NDArray[np.object_]) -> Numbers:
     return np.array([row_of.get(str(name), -1) for name in ids], np.int64)
 
 
-def _column(table: RawTable, name: str) -> NDArray[Any]:
+def _column(table: cells.RawTable, name: str) -> NDArray[Any]:
     """Return the numbers or the texts of a column, and no value behind the last `(n + 1,)`."""
     column = table.coded(name)
-    texts = [identifier(value) for value in column.distinct]
-    absent = [is_missing(text) for text in texts]
-    numbers = [number(value) for value in column.distinct]
+    texts = [cells.identifier(value) for value in column.distinct]
+    absent = [cells.is_missing(text) for text in texts]
+    numbers = [cells.number(value) for value in column.distinct]
     behind = np.append(column.codes, -1)
     if all(gone or not np.isnan(value) for value, gone in zip(numbers, absent, strict=True)):
         values = np.where([*absent, True], np.nan, [*numbers, np.nan])

@@ -26,18 +26,8 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.messages import place, show
 from dpaudit.data import limits
+from dpaudit.data.readers import text_pieces
 from dpaudit.data.readers.cells import Coded, RawTable, identifier, positions
-from dpaudit.data.readers.text_pieces import (
-    QuoteError,
-    blanks_repeat,
-    encoding_key,
-    not_utf8,
-    one_byte,
-    pieces,
-    records,
-    separated,
-    utf8,
-)
 from dpaudit.data.source_parts import Column, Layout
 
 _DELIMITERS = ("\t", "::", ";", ",", "|", " ")
@@ -68,7 +58,7 @@ def read_usual(path: Path, layout: Layout) -> RawTable | None:
 
     columns = {what: _Values() for what in layout.columns}
     slots, names, header = None, list[str](), int(layout.header)
-    delimiter = ord(one_byte(layout.delimiter))
+    delimiter = ord(text_pieces.one_byte(layout.delimiter))
     for text in _lines(path, layout):
         if not text:
             return None
@@ -96,7 +86,7 @@ def read_usual(path: Path, layout: Layout) -> RawTable | None:
 def _lines(path: Path, layout: Layout) -> Iterator[bytes | None]:
     """Yield the text in parts of whole lines, with one byte as delimiter; None if it is unusual."""
     rest, mark, skip = b"", codecs.BOM_UTF8, layout.skip
-    for piece in pieces(path, layout.encoding):
+    for piece in text_pieces.pieces(path, layout.encoding):
         whole, end, tail = piece.rpartition(b"\n")
         if end:
             yield _plain(rest + whole + end, layout.delimiter, mark, skip)
@@ -123,7 +113,7 @@ def _plain(text: bytes, delimiter: str, mark: bytes, skip: int) -> bytes | None:
         return None
     if skip:
         text = text.split(b"\n", skip)[-1] if text.count(b"\n") > skip else b""
-    return separated(text, delimiter)
+    return text_pieces.separated(text, delimiter)
 
 
 def _form(path: Path, layout: Layout, text: bytes) -> tuple[NDArray[np.int64], list[str]] | None:
@@ -132,7 +122,7 @@ def _form(path: Path, layout: Layout, text: bytes) -> tuple[NDArray[np.int64], l
     The form is the index of the column of each field, −1 if it is not needed, and the names of the
     columns, if the first line holds them.
     """
-    between = one_byte(layout.delimiter)
+    between = text_pieces.one_byte(layout.delimiter)
     line, quoted = text[: text.index(b"\n")].decode(), layout.delimiter in _QUOTED
     try:
         fields = next(csv.reader([line], delimiter=between)) if quoted else line.split(between)
@@ -210,7 +200,8 @@ def read_any(path: Path, layout: Layout) -> RawTable:
         # Blank lines may have fewer fields.
         if len(record) > width or (len(record) < width and _filled(record)):
             quote = ", or opens a quote that is never closed" if text.has_quotes else ""
-            blanks = blanks_repeat(layout.table) if layout.delimiter in {" ", "\t"} else ""
+            blank = layout.delimiter in {" ", "\t"}
+            blanks = text_pieces.blanks_repeat(layout.table) if blank else ""
             raise DataError(
                 f"{text.name}, line {line}: the line does not have the {width} fields of the "
                 f"first one{quote}: complete or remove it{blanks}"
@@ -242,13 +233,13 @@ class _Text:
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self.name = place(path)
-        self.data = utf8(path, layout.encoding, encoding_key(layout.table))
+        self.data = text_pieces.utf8(path, layout.encoding, text_pieces.encoding_key(layout.table))
         if layout.skip:
             first = re.match(rb"(?:[^\r\n]*(?:\r\n|\r|\n)){%d}" % layout.skip, self.data)
             rest = b"" if first is None else self.data[first.end() :]
             self.data = b"\n" * layout.skip * (first is not None) + rest
-        self.data = separated(self.data, layout.delimiter)
-        self.delimiter = one_byte(layout.delimiter)
+        self.data = text_pieces.separated(self.data, layout.delimiter)
+        self.delimiter = text_pieces.one_byte(layout.delimiter)
         self.has_quotes = layout.delimiter in _QUOTED and b'"' in self.data
 
     def first(self) -> list[str]:
@@ -277,8 +268,8 @@ class _Text:
                 yield number, line.removesuffix("\n").split(self.delimiter)
             return
         try:
-            yield from records(text, self.delimiter)
-        except QuoteError as error:
+            yield from text_pieces.records(text, self.delimiter)
+        except text_pieces.QuoteError as error:
             raise DataError(
                 f"{self.name}, line {error.line}: the quote that opens in it is never closed, or "
                 f"holds more than {csv.field_size_limit()} characters: close or remove it"
@@ -302,7 +293,7 @@ def read_json_lines(path: Path, layout: Layout) -> RawTable:
     blank: list[int] = []
     keys: dict[str, None] = {}
     row = 0
-    for line, text in enumerate(lines(pieces(path, layout.encoding)), 1):
+    for line, text in enumerate(lines(text_pieces.pieces(path, layout.encoding)), 1):
         if not text.strip():
             blank.append(row)
             continue
@@ -340,7 +331,8 @@ def parsed(path: Path, line: int, text: bytes, table: str = "data") -> dict[str,
         # A float as text shows whether an id has lost digits.
         record = json.loads(text.decode("utf-8-sig"), parse_float=str)
     except UnicodeDecodeError as error:
-        raise not_utf8(path, line, text[error.start], encoding_key(table)) from None
+        key = text_pieces.encoding_key(table)
+        raise text_pieces.not_utf8(path, line, text[error.start], key) from None
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.attacks.membership.canary import Canary
+from dpaudit.attacks.distinguishing import LikelihoodRatio
+from dpaudit.attacks.membership.inference import Canary
 from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import NO_MODEL, DistinguishingGame
 from dpaudit.audits.trained.pairs import DataPair, trained_game

@@ -36,9 +36,9 @@ from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Answer, Query, Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.forgetting import Forgetting
+from dpaudit.recommenders.libraries import Surprise
 from dpaudit.recommenders.most_popular import MostPopular
 from dpaudit.recommenders.python_class import GivenModel
-from dpaudit.recommenders.surprise import Surprise
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement
 from dpaudit.record.storage import contradiction
 

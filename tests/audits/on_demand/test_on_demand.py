@@ -12,7 +12,7 @@ from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace, LikelihoodRatio
+from dpaudit.attacks.distinguishing import ItemPlace, LikelihoodRatio
 from dpaudit.attacks.inference import LinearIdeal
 from dpaudit.audits.on_demand.games import entry_game, prediction_game, shifts
 from dpaudit.audits.on_demand.measures import (

@@ -7,7 +7,7 @@ from dpaudit.audits.on_demand import search
 from dpaudit.audits.on_demand.search import search_pair
 from dpaudit.data.neighbors import RatingAdded
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import PredictionPair
 from dpaudit.defenses.item_item.cosine import Cosine

@@ -12,7 +12,7 @@ from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.attacks.sybil import Averaging
+from dpaudit.attacks.inference import Averaging
 from dpaudit.audits.sybil.averaging import (
     AccountPlanner,
     FakeAccounts,

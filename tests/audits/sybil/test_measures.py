@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from counted_progress import CountedProgress  # type: ignore[import-not-found]
 from pydantic import ValidationError
 
-from dpaudit.attacks.sybil import Averaging, PassiveLists
+from dpaudit.attacks.inference import Averaging, PassiveLists
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.on_demand.subject import OnDemandModel

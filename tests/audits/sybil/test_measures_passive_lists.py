@@ -12,7 +12,7 @@ from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.attacks.sybil import PassiveLists
+from dpaudit.attacks.inference import PassiveLists
 from dpaudit.audits.sybil.measures import _lists, run_passive, stage
 from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.releases import ItemList

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.distinguishing import LikelihoodRatio
 from dpaudit.audits.trained.games import rare_ratings, run_coins_game
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.data.ratings import Ratings, Scale

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.distinguishing import LikelihoodRatio
 from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.audits.trained.games import score_divergences, steps_law

@@ -13,8 +13,8 @@ from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.attacks.membership.canary import Canary
+from dpaudit.attacks.distinguishing import LikelihoodRatio
+from dpaudit.attacks.membership.inference import Canary
 from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import CERTAIN
 from dpaudit.audits.trained.pairs import DataPair, target_pair, trained_game

@@ -15,7 +15,7 @@ from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import UserReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.similarity import item_means

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.distinguishing import LikelihoodRatio
 from dpaudit.auditor.games.certify import GameScores
 from dpaudit.auditor.games.game import DistinguishingGame
 from dpaudit.audits.trained.pairs import DataPair, trained_game

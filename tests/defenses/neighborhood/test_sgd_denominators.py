@@ -9,7 +9,7 @@ import pytest
 
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.data.source import SyntheticParams
+from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, denominators, shortfalls
 from dpaudit.kernels.lanes import LANES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dpaudit.recommenders.lenskit import LensKit, Model
+from dpaudit.recommenders.libraries import LensKit, Scorer
 
 pytest.importorskip("lenskit")
 # Of the library about its own calls.
@@ -31,7 +31,7 @@ def pairs() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("model", ["ItemKNNScorer", "UserKNNScorer", "EASEScorer", "BiasScorer"])
-def test_scores_are_the_predictions_of_a_pipeline(model: Model) -> None:
+def test_scores_are_the_predictions_of_a_pipeline(model: Scorer) -> None:
     from lenskit import predict
     from lenskit.pipeline import predict_pipeline
     from lenskit.training import TrainingOptions
@@ -54,7 +54,7 @@ def test_an_item_without_neighbours_is_scored_by_biases_and_not_listed() -> None
 
 
 @pytest.mark.parametrize("model", ["BiasedMFScorer", "ImplicitMFScorer", "FunkSVDScorer"])
-def test_factors_give_the_scores_up_to_numbers_of_the_user(model: Model) -> None:
+def test_factors_give_the_scores_up_to_numbers_of_the_user(model: Scorer) -> None:
     recommender = LensKit(model, {"embedding_size": 4})
     fitted = recommender.fit(ratings(), SEED)
     factors, rows = recommender.factors(fitted), fitted.rows(EVERY)
@@ -72,7 +72,7 @@ def test_factors_of_users_that_give_no_score_are_not_published() -> None:
 
 
 @pytest.mark.parametrize("model", ["EASEScorer", "BiasScorer"])
-def test_another_model_has_no_factors(model: Model) -> None:
+def test_another_model_has_no_factors(model: Scorer) -> None:
     recommender = LensKit(model)
     assert recommender.factors(recommender.fit(ratings(), SEED)) is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpaudit.attacks.sybil import PassiveLists
+from dpaudit.attacks.inference import PassiveLists
 from dpaudit.core.releases import ItemList
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError
-from dpaudit.recommenders.cornac import Cornac
+from dpaudit.recommenders.libraries import Cornac
 
 cornac = pytest.importorskip("cornac")
 models = pytest.importorskip("cornac.models")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 from sklearn.covariance import LedoitWolf
 
-from dpaudit.attacks.membership.canary import Canary, NormalRatio
+from dpaudit.attacks.membership.inference import Canary, NormalRatio
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import ItemFactors, Predictions, SimilarityRows, TargetUser
 from dpaudit.core.user_profile import Profile

@@ -13,7 +13,7 @@ from dpaudit.recommenders.networks.settings import Settings
 from dpaudit.recommenders.torch import Torch
 
 torch = pytest.importorskip("torch")
-sequences = pytest.importorskip("dpaudit.recommenders.networks.histories")
+sequences = pytest.importorskip("dpaudit.recommenders.networks.training")
 
 ITEMS, LENGTH = 12, 5
 SETTINGS = Settings(8, 1, 1.0, 0.01, negatives=2, layers=2, heads=2, length=LENGTH, dropout=0.1)

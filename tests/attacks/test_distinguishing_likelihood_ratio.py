@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
+from dpaudit.attacks.distinguishing import LikelihoodRatio
 from dpaudit.core.releases import LaplacePair, NoisedSteps, Predictions, StepsPair
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.attacks.membership.canary import Canary, PlaceRatio
+from dpaudit.attacks.membership.inference import Canary, PlaceRatio
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import ItemList, TargetUser
 from dpaudit.core.user_profile import Profile

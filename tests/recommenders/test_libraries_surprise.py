@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.recommenders.surprise import Surprise
+from dpaudit.recommenders.libraries import Surprise
 
 surprise = pytest.importorskip("surprise")
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import stats
 
-from dpaudit.attacks.sybil import Averaging
+from dpaudit.attacks.inference import Averaging
 
 TRIALS = 10_000
 Z = float(stats.norm.isf(5e-7))  # two sides: a rate of 1e-6

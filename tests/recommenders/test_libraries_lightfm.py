@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import coo_matrix, csr_array
 
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.recommenders.lightfm import LightFM
+from dpaudit.recommenders.libraries import LightFM
 
 lightfm = pytest.importorskip("lightfm")
 

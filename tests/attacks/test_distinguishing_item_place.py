@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.attacks.distinguishing.likelihood_ratio import ItemPlace
+from dpaudit.attacks.distinguishing import ItemPlace
 from dpaudit.core.registry import create, names
 from dpaudit.core.releases import ItemInDoubt, ItemList
 from dpaudit.defenses.item_item.slope_one import SlopeOne

@@ -12,7 +12,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.networks.settings import Settings
 
 torch = pytest.importorskip("torch")
-multvae = pytest.importorskip("dpaudit.recommenders.networks.histories")
+multvae = pytest.importorskip("dpaudit.recommenders.networks.training")
 
 USERS, ITEMS, D = 6, 9, 2
 

@@ -1,1 +1,0 @@
-"""Distinguish two neighbouring data sets by a release whose distribution is known."""
