@@ -13,18 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpaudit.auditor.context import Context
-from dpaudit.auditor.games.certify import (
-    Certificate,
-    CoinScores,
-    GameScores,
-    Level,
-    NoiseGame,
-    mutant_of,
-)
+from dpaudit.auditor.games import Certificate, CoinScores, GameScores, Level, NoiseGame, mutant_of
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
+from dpaudit.auditor.measure import Context, Measure, MetricKey, RecordPart, gated, points
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.bounds.frequentist.roc import best_advantage
 from dpaudit.config.tables import Game, ModelsConfig
 from dpaudit.core.claim import delta_of

@@ -12,7 +12,7 @@ from datetime import date
 from itertools import islice
 from typing import NamedTuple
 
-from dpaudit.auditor.games.certify import Bar, shows
+from dpaudit.auditor.games import Bar, shows
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.config.gate import Gate, check_rated, picked_by
 from dpaudit.core import registry

@@ -14,10 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from dpaudit.auditor.context import judging, without_counts
 from dpaudit.auditor.gate import check_ids, identifier
 from dpaudit.auditor.kind import AuditKind, kind_of
-from dpaudit.auditor.measure import NEXT, Measure, MetricKey, picked
+from dpaudit.auditor.measure import NEXT, Measure, MetricKey, judging, picked, without_counts
 from dpaudit.config.gate import Gate, rated
 from dpaudit.config.schema import Config
 from dpaudit.core import registry

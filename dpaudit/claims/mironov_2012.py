@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing.float_bits import FloatBits
 from dpaudit.attacks.distinguishing.likelihood_ratio import LikelihoodRatio
-from dpaudit.auditor.games.certify import GameScores
+from dpaudit.auditor.games import GameScores
 from dpaudit.claims.games import TRIALS, scored, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.resources.abc import Traversable
 
-    from dpaudit.core.user_profile import Profile
+    from dpaudit.core.releases import Profile
     from dpaudit.data.ratings import Ratings
     from dpaudit.data.sniff import StatedLayout
     from dpaudit.data.source import DataSource, MissingIds

@@ -13,8 +13,14 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks.base import LearnedDistinguisher, Ratio, Readable
 from dpaudit.core.errors import InputError
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors, ItemList, Predictions, SimilarityRows, TargetUser
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import (
+    ItemFactors,
+    ItemList,
+    Predictions,
+    Profile,
+    SimilarityRows,
+    TargetUser,
+)
 from dpaudit.kernels.normal_equations import inverses, ridged, solved
 
 Features = NDArray[np.float64]

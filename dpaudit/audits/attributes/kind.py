@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind, without
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.measure import Measure, Subject
 from dpaudit.audits.attributes.config import AttributesConfig
 from dpaudit.config.schema import Config
 from dpaudit.record.result import AuditResult, Measurement

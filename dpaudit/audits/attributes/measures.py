@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.attributes import Features, indicators, probabilities
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, judged_bases, points
-from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.auditor.trainings import attempted, diverged
 from dpaudit.audits.attributes.config import Attributes, AttributesConfig, Seen
 from dpaudit.audits.attributes.subject import (
     FOLDS,

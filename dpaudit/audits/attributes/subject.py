@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.context import Context, Subject
-from dpaudit.auditor.records import data_record
+from dpaudit.auditor.measure import Context, Subject, data_record
 from dpaudit.audits.attributes.config import AttributesConfig
 from dpaudit.audits.models.subject import MemberModel, points_of
 from dpaudit.core.errors import DataError

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind, Forecast, without
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.measure import Measure, Subject
 from dpaudit.audits.mechanism.config import MechanismConfig
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError

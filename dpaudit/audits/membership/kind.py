@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpaudit.auditor.context import Subject
 from dpaudit.auditor.gate import Trainings
 from dpaudit.auditor.kind import AuditKind, listed, without
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.measure import Measure, Subject
 from dpaudit.audits.deletion.subject import compared
 from dpaudit.audits.membership.config import MembershipConfig, default_calibrating
 from dpaudit.audits.membership.trainings import judged_trainings

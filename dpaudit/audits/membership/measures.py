@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.distinguishing import contradictions, leaks
-from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import (
     NEXT,
     Measure,
@@ -20,8 +19,7 @@ from dpaudit.auditor.measure import (
     of_trainings,
     points,
 )
-from dpaudit.auditor.no_model import diverged
-from dpaudit.auditor.top_lists import most_popular, ndcg
+from dpaudit.auditor.trainings import diverged, joint_mean, most_popular, ndcg
 from dpaudit.audits.membership import decisions, probes
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import MembershipConfig

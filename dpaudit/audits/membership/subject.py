@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from dpaudit.auditor.context import Context, Subject
-from dpaudit.auditor.records import attack_record, data_record
+from dpaudit.auditor.measure import Context, Subject, attack_record, data_record
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.probes import is_probed

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpaudit.auditor.context import Subject
 from dpaudit.auditor.kind import AuditKind, Forecast
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.measure import Measure, Subject
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config.schema import Config
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpaudit.auditor.context import Subject
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.measure import Measure, Subject
 from dpaudit.audits.on_demand.kind import OnDemandAudits
 from dpaudit.audits.sybil.config import SybilConfig
 from dpaudit.config.schema import Config

@@ -20,7 +20,7 @@ from dpaudit.auditor.measure import (
     metric_of,
     points,
 )
-from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.auditor.trainings import attempted, diverged
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import (
     KINDS,
