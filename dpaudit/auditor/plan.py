@@ -24,7 +24,7 @@ from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.messages import place
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in, words_of
+from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in
 from dpaudit.execution.tasks import Progress, digest_of, identity_of, tool_version
 from dpaudit.record import storage
 from dpaudit.record.metrics import entry
@@ -238,11 +238,8 @@ class Plan:
         config, folder = self.config, self.folder
         if folder is None or folder.fresh or "seed" in config.model_fields_set:
             return self
-        path = folder.path / NAME
-        secret = words_of(path).get("secret") == "yes"
-        if secret != (config.keep_seed is False):
-            return self
-        seed = seed_in(path, identity_of(config.plugins))
+        secret = config.keep_seed is False
+        seed = seed_in(folder.path / NAME, identity_of(config.plugins), secret=secret)
         drawn = {} if seed is None else {"seed": seed}
         return replace(self, config=config.model_copy(update=drawn))
 
