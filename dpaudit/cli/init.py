@@ -202,7 +202,8 @@ def _of_file(
         layout += f" Dropped, merged or in doubt: {repairs}."
     columns = {} if file.source.columns is None else file.source.columns.used
     taken = ", ".join(f"{what} = {show(column)}" for what, column in columns.items())
-    lines = [*_comments(f"Found: {file.layout}. {file.ratings}"), *_data(file.source, ratings)]
+    found = wrap(f"Found: {file.layout}. {file.ratings}", 100, break_on_hyphens=False)
+    lines = [*(f"# {line}" for line in found), *_data(file.source, ratings)]
     if library is None and not rated:
         library = _library()
     if library is not None:
@@ -363,10 +364,6 @@ def _data(source: DataSource, ratings: Ratings) -> list[str]:
         become = f"# ratings of {high:g} and more become purchases, all others are dropped"
         lines.append(_commented(f"# binarize = {high:g}", become))
     return lines
-
-
-def _comments(text: str) -> list[str]:
-    return [f"# {line}" for line in wrap(text, 100, break_on_hyphens=False)]
 
 
 def _commented(line: str, comment: str) -> str:
