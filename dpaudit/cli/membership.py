@@ -11,7 +11,6 @@ import click
 
 from dpaudit.cli import options
 from dpaudit.cli.options import NumberRange, PathType, WholeRange
-from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.exit_codes import exit_code
@@ -148,6 +147,7 @@ def membership(
     For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
     """
     from dpaudit.audits.scores.one_model import Limits, audit_scores
+    from dpaudit.cli.scores import read_features, read_scores
     from dpaudit.record.result import concluded
     from dpaudit.reports import palette
     from dpaudit.reports.terminal import say
