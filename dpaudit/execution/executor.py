@@ -130,6 +130,12 @@ class Executor:
 _KEPT = 2e7
 
 
+def _worth(result: Result, seconds: float) -> bool:
+    """Whether it takes longer to compute a result again than to keep it."""
+    size = len(result) if isinstance(result, str) else result.nbytes
+    return seconds > size / _KEPT
+
+
 # Runs tasks in the caller's thread, and stores nothing.
 INLINE = Executor()
 
@@ -201,9 +207,8 @@ class _Batch:
         self.answers[number] = result
         if task.dear:
             self.executor.clock.add(task.size, seconds)
-        store, size = self.executor.store, len(result) if isinstance(result, str) else result.nbytes
-        # Else it takes longer to keep the result than to compute it again.
-        if store is not None and (self.executor.shard or task.dear or seconds > size / _KEPT):
+        store = self.executor.store
+        if store is not None and (self.executor.shard or task.dear or _worth(result, seconds)):
             store.put(key, self.executor.stage, task.size, seconds, result)
         self.executor.progress.advance(task.size)
 
