@@ -28,7 +28,7 @@ from bench_peers import seconds
 from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.membership.inference import Canary
-from dpaudit.auditor.games.game import DistinguishingGame
+from dpaudit.auditor.games import DistinguishingGame
 from dpaudit.audits.trained.pairs import target_pair, trained_game
 from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate

@@ -19,7 +19,7 @@ from social_numbers import Metric, Numbers, Point, name
 from social_verdicts import PAPERS, Places
 
 from dpaudit.attacks.reconstruction import RankingReconstruction, Reconstruction
-from dpaudit.auditor.top_lists import most_popular, precision_and_recall
+from dpaudit.auditor.trainings import most_popular, precision_and_recall
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import Grids, guess_means, mean_errors, scores_of
 from dpaudit.core.errors import RunError

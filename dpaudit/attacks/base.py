@@ -15,8 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import ItemFactors, ItemList, Predictions, SideInformation, TopList
-from dpaudit.core.transcripts import Round, Submissions, UserItemPairs, Verdicts
+from dpaudit.core.releases import (
+    ItemFactors,
+    ItemList,
+    Predictions,
+    Round,
+    SideInformation,
+    Submissions,
+    TopList,
+    UserItemPairs,
+    Verdicts,
+)
 from dpaudit.data.ratings import Ratings
 
 Numbers = NDArray[np.float64]

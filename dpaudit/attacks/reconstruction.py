@@ -16,9 +16,8 @@ from dpaudit.attacks.base import ListReconstruction, RatingReconstruction, Submi
 from dpaudit.core.errors import ConfigError, InputError, RunError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors
+from dpaudit.core.releases import ItemFactors, Submissions
 from dpaudit.core.streams import generator
-from dpaudit.core.transcripts import Submissions
 from dpaudit.data.ratings import Ratings
 from dpaudit.kernels.lanes import LANES, aligned
 from dpaudit.kernels.normal_equations import add_squares, inverses, solved

@@ -13,18 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpaudit.auditor.context import Context
-from dpaudit.auditor.games.certify import (
-    Certificate,
-    CoinScores,
-    GameScores,
-    Level,
-    NoiseGame,
-    mutant_of,
-)
+from dpaudit.auditor.games import Certificate, CoinScores, GameScores, Level, NoiseGame, mutant_of
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
+from dpaudit.auditor.measure import Context, Measure, MetricKey, RecordPart, gated, points
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.bounds.frequentist.roc import best_advantage
 from dpaudit.config.tables import Game, ModelsConfig
 from dpaudit.core.claim import delta_of
@@ -64,10 +56,13 @@ def leaks(parts: Iterable[RecordPart]) -> Iterator[Measurement]:
     for here in at.values():
         most = max(here, key=lambda measurement: max(_directions(measurement.estimate)))
         estimate = _largest([measurement.estimate for measurement in here])
-        censuses = [measurement.census for measurement in here if measurement.census]
-        census = _largest_of_each(censuses) if censuses else None
-        if census and any(measurement.estimate.kind == "range" for measurement in here):
-            estimate = census.estimate
+        census = None
+        if censuses := [measurement.census for measurement in here if measurement.census]:
+            # The leak of each training; its interval holds where those of all advantages do.
+            silent = Census.known([0.0] * len(censuses[0].values))
+            census = Census.largest([silent, *censuses, *(one.reverse for one in censuses)])
+            if any(measurement.estimate.kind == "range" for measurement in here):
+                estimate = census.estimate
         update = {"metric": "leak", "estimate": estimate, "census": census}
         yield most.model_copy(update=update)
 
@@ -140,12 +135,6 @@ def _largest(estimates: list[Estimate]) -> Estimate:
         n=min(estimate.n for estimate in estimates),
         method=method,
     )
-
-
-def _largest_of_each(censuses: list[Census]) -> Census:
-    """Return the leak of each training; the intervals hold where those of all advantages do."""
-    silent = Census.known([0.0] * len(censuses[0].values))
-    return Census.largest([silent, *censuses, *(census.reverse for census in censuses)])
 
 
 def _directions(estimate: Estimate) -> tuple[tuple[float, float, float], ...]:

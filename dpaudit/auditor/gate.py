@@ -12,27 +12,16 @@ from datetime import date
 from itertools import islice
 from typing import NamedTuple
 
-from dpaudit.auditor.games.certify import Bar, shows
+from dpaudit.auditor.games import Bar, shows
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.config.gate import Gate, check_rated, picked_by
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.rounding import at_least
 from dpaudit.data.ratings import Scale
+from dpaudit.record import result as records
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import (
-    AuditResult,
-    Family,
-    FindingRecord,
-    GateRecord,
-    JudgedNumber,
-    Measurement,
-    Outcome,
-    PointRecord,
-    Waiver,
-    judged,
-    worst,
-)
+from dpaudit.record.result import AuditResult, FindingRecord, Measurement, PointRecord
 from dpaudit.record.values import Census, Control
 from dpaudit.record.verdicts import above_by_law, decided, in_id, remedy, suggests_more, waivable
 
@@ -46,7 +35,7 @@ class Ruling(NamedTuple):
         remedy: what decides it if it is inconclusive; empty otherwise.
     """
 
-    outcome: Outcome
+    outcome: records.Outcome
     reason: str
     remedy: str = ""
 
@@ -60,7 +49,7 @@ class Needed(NamedTuple):
     """
 
     times: float
-    outcome: Outcome
+    outcome: records.Outcome
 
 
 class Trainings:
@@ -78,7 +67,7 @@ class Trainings:
         return 0.0
 
     def needed(
-        self, gate: Gate, measurement: Measurement, limit: float | None, family: Family
+        self, gate: Gate, measurement: Measurement, limit: float | None, family: records.Family
     ) -> Needed | None:
         """Return how many times the trainings decide an inconclusive gate; None if not known."""
         return None
@@ -222,7 +211,7 @@ class _Judged:
         needed: which multiple of the trainings decides it, if that is known.
     """
 
-    number: JudgedNumber
+    number: records.JudgedNumber
     ruling: Ruling
     beyond: tuple[float, ...] = (math.inf,)
     needed: Needed | None = None
@@ -233,7 +222,7 @@ class _Judged:
         return ": ".join(filter(None, (self.number.place, self.ruling.reason)))
 
 
-def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> GateRecord:
+def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> records.GateRecord:
     """Judge one gate on all the points that it picks; the worst outcome decides.
 
     Of the numbers with that outcome the one furthest beyond the threshold decides: its reason is
@@ -282,7 +271,9 @@ def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> GateRecord:
     doubted = set()
     for (model, epsilon), finding in lacking.items():
         ruling = _said_by(finding, f"{model}, ε = {epsilon:g}: ")
-        number = JudgedNumber(model=model, epsilon=epsilon, place="", outcome=ruling.outcome)
+        number = records.JudgedNumber(
+            model=model, epsilon=epsilon, place="", outcome=ruling.outcome
+        )
         decided[model, epsilon, None] = [_Judged(number, ruling)]
     for measurement in picked:
         model, epsilon = measurement.model, measurement.epsilon
@@ -297,7 +288,7 @@ def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> GateRecord:
         elif ruling.outcome == "inconclusive":
             needed = trainings.needed(gate, measurement, limit, result.family)
         place, outcome = measurement.place, ruling.outcome
-        number = JudgedNumber(model=model, epsilon=epsilon, place=place, outcome=outcome)
+        number = records.JudgedNumber(model=model, epsilon=epsilon, place=place, outcome=outcome)
         one = _Judged(number, ruling, _beyond(gate, measurement, limit, trainings), needed)
         game = measurement.pair if measurement.unit else None
         decided.setdefault((model, epsilon, game), []).append(one)
@@ -308,7 +299,7 @@ def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> GateRecord:
         for where, here in decided.items()
         for one in (here if gate.judged != "epsilon" or where[:2] in doubted else _powerful(here))
     ]
-    outcome = worst([one.ruling.outcome for one in counted])
+    outcome = records.worst([one.ruling.outcome for one in counted])
     alike = [one for one in counted if one.ruling.outcome == outcome]
     first = max(alike, key=lambda one: one.beyond)
     total = _trainings_needed(alike, trainings) if outcome == "inconclusive" else None
@@ -318,7 +309,7 @@ def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> GateRecord:
     if beside:
         pairs = dict.fromkeys(measurement.pair for measurement in beside)
         more += f"; no claim is about, and this gate leaves out: {', '.join(map(str, pairs))}"
-    return GateRecord(
+    return records.GateRecord(
         id=identifier(gate),
         rule=rule(gate),
         outcome=outcome,
@@ -472,7 +463,7 @@ def judge_run(
     day: date,
     *,
     gates: Sequence[Gate] | None = None,
-    waivers: Sequence[Waiver] | None = None,
+    waivers: Sequence[records.Waiver] | None = None,
 ) -> AuditResult:
     """Return the record of a run as judged on this day.
 
@@ -496,12 +487,12 @@ def judge_run(
         result = result.model_copy(update={"gates": gate_records})
     if waivers is not None:
         config["waiver"] = [waiver.model_dump(mode="json") for waiver in waivers]
-    applied = judged(result.waivers if waivers is None else waivers, waivable(result), day)
+    applied = records.judged(result.waivers if waivers is None else waivers, waivable(result), day)
     result = result.model_copy(update={"config": config, "waivers": applied})
     return result.model_copy(update={"outcome": decided(result)})
 
 
-def check_ids(waivers: Iterable[Waiver], known: Iterable[str], prefix: str = "") -> None:
+def check_ids(waivers: Iterable[records.Waiver], known: Iterable[str], prefix: str = "") -> None:
     """Refuse waivers of unknown ids.
 
     Args:

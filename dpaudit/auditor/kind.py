@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from dpaudit.auditor.context import Subject
 from dpaudit.auditor.gate import Trainings
-from dpaudit.auditor.measure import Measure
+from dpaudit.auditor.measure import Measure, Subject
 from dpaudit.config.gate import Gate
 from dpaudit.config.schema import Audit, Config
 from dpaudit.config.tables import Game

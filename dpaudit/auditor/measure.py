@@ -1,23 +1,201 @@
-"""The base class of measures."""
+"""What all measures of a run share: its context, what is audited, their base class, and records."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from dpaudit.config.gate import Statement
+from dpaudit.config.model import Table
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.plugin import Plugin
+from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses.base import Defense
+from dpaudit.execution.executor import Executor, UnfinishedError
+from dpaudit.execution.tasks import Progress
+from dpaudit.record import result as records
 from dpaudit.record.metrics import entry, field_names, table
-from dpaudit.record.result import FindingRecord, Measurement, PairRecord
 
+T = TypeVar("T")
 C = TypeVar("C", bound=Config)
 M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Context(Generic[C]):
+    """Inputs that all measures of a run share.
+
+    Attributes:
+        config: the checked config.
+        family: the family-wise confidence and the level of each joint interval.
+        executor: runs the tasks; the results do not depend on it.
+        waiting: the stages that need results of other shards.
+    """
+
+    config: C
+    family: records.Family
+    executor: Executor
+    waiting: list[str] = field(default_factory=list)
+
+    @property
+    def seed(self) -> int:
+        """Seed of every random stream."""
+        return self.config.seed
+
+    @property
+    def progress(self) -> Progress:
+        """Receives progress reports."""
+        return self.executor.progress
+
+    def tasks(
+        self, stage: str, *tables: BaseModel, of: Sequence[Any] = (), controlled: bool = False
+    ) -> Executor:
+        """Return the executor of a stage, whose results depend on these inputs.
+
+        Data, seed and code are not named, as a store holds the results of one of each. Nor are
+        numbers of trials: the trials' indices identify a task, so more trials extend a run. Nor is
+        what only judges results.
+
+        Args:
+            stage: the words under which its results are listed.
+            tables: the repeatable tables of the config that this stage reads. It may read all
+                other tables, but for what only judges.
+            of: other values that decide its results, by their `repr`.
+            controlled: whether positive controls run the stage again on mutants.
+        """
+        settings = map(_settings, (_config_read(self.config), *map(_read, tables)))
+        return self.executor.within(stage, *settings, *map(repr, of), controlled=controlled)
+
+    def unit(self, stage: str, measured: Callable[[], Iterable[T]]) -> list[T]:
+        """Return what a stage of a measure yields; nothing if it needs results of other shards."""
+        self.progress.stage(stage)
+        try:
+            return list(measured())
+        except UnfinishedError:
+            self.waiting.append(stage)
+            return []
+
+
+# Numbers of trials: their indices identify a task.
+_COUNTS = ("trials", "trainings")
+
+
+def without_counts(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table, and those in it but for parameters, without numbers of trials."""
+    none = dict.fromkeys(_COUNTS)
+    kept = {
+        name: {**value, **none} if isinstance(value, dict) and name != "params" else value
+        for name, value in table.items()
+    }
+    return {**kept, **none}
+
+
+def judging(config: Config) -> dict[str, frozenset[str]]:
+    """Return the keys of each table of a config that judge results, and decide none."""
+    keys = {}
+    for name in type(config).model_fields:
+        value = getattr(config, name)
+        tables = value if isinstance(value, list) else [value]
+        judging_keys = (table.judging for table in tables if isinstance(table, Table))
+        keys[name] = frozenset[str]().union(*judging_keys)
+    return {name: here for name, here in keys.items() if here}
+
+
+def _config_read(config: Config) -> dict[str, Any]:
+    """Return what tasks may read of a config: no repeatable table, and nothing that judges."""
+    exclude: dict[str, Any] = {name: set(keys) for name, keys in judging(config).items()}
+    exclude |= dict.fromkeys(("seed", "keep_seed", *config.judging), True)
+    tables = config.model_dump(mode="json", exclude=exclude)
+    return {name: value for name, value in tables.items() if not isinstance(value, list)}
+
+
+def _read(table: BaseModel) -> dict[str, Any]:
+    """Return what tasks may read of a table of the config."""
+    unread = set(table.judging) if isinstance(table, Table) else set()
+    return table.model_dump(mode="json", exclude=unread)
+
+
+def _settings(table: dict[str, Any]) -> str:
+    return json.dumps(without_counts(table), sort_keys=True)
+
+
+class Audited(Protocol):
+    """One model of a run, at all its values of ε."""
+
+    @property
+    def label(self) -> str:
+        """The model's label."""
+
+    @property
+    def defenses(self) -> Sequence[Any]:
+        """The recommender at each ε."""
+
+    def record(self) -> records.ModelRecord:
+        """Return the part of the model's record that is the same at every ε."""
+
+    def points(self) -> list[records.PointRecord]:
+        """Return the model's record at each ε."""
+
+
+class Subject(ABC, Generic[C]):
+    """What is audited: the data, what is prepared from them, and the models.
+
+    Attributes:
+        context: inputs that the measures share.
+    """
+
+    context: Context[C]
+
+    @classmethod
+    @abstractmethod
+    def of(cls, context: Context[C], ratings: Ratings | None) -> Self:
+        """Check that the config fits the data, and prepare what all models share.
+
+        Args:
+            context: inputs that the measures share.
+            ratings: the data; None for a black-box mechanism.
+
+        Raises:
+            DataError: there are too few data.
+            ConfigError: a model does not fit the data, or a game its claim.
+        """
+
+    @abstractmethod
+    def trials(self) -> int:
+        """Return the number of trials that the progress counts."""
+
+    @abstractmethod
+    def models(self) -> Iterator[Audited]:
+        """Yield the models in the order of the config, each prepared on demand."""
+
+    @abstractmethod
+    def data(self) -> records.DataRecord | None:
+        """Return the sizes of the audited data; None for a black-box mechanism."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the config as it is recorded."""
+        return self.context.config.recorded().model_dump(mode="json")
+
+    @abstractmethod
+    def attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the attacks by label, with their parameters."""
+
+    def sybil_attacks(self) -> Mapping[str, dict[str, Any]]:
+        """Return the Sybil attacks by label, with their parameters."""
+        return {}
+
+
 # What gates about the next training say that they are of; it is the default.
 NEXT: tuple[Statement | None, ...] = (None, "next-training")
-RecordPart = Measurement | PairRecord | FindingRecord
+RecordPart = records.Measurement | records.PairRecord | records.FindingRecord
 
 
 @dataclass(init=False)
@@ -97,7 +275,7 @@ class MetricKey:
 
     def measured(
         self, estimate: Estimate, *, detail: str | None = None, **fields: Any
-    ) -> Measurement:
+    ) -> records.Measurement:
         """Return the measurement of this number.
 
         Args:
@@ -108,7 +286,7 @@ class MetricKey:
         name = entry(self.metric).detail
         if detail is not None and name is not None:
             fields[name] = detail
-        return Measurement(estimate=estimate, **{**self.picked_by, **fields})
+        return records.Measurement(estimate=estimate, **{**self.picked_by, **fields})
 
 
 class Measure(ABC, Generic[C, M]):
@@ -140,7 +318,7 @@ class Measure(ABC, Generic[C, M]):
     def run(self, model: M) -> Iterator[RecordPart]:
         """Measure one model at all its values of ε."""
 
-    def compared(self) -> Iterator[Measurement]:
+    def compared(self) -> Iterator[records.Measurement]:
         """Yield comparisons between models, after all have run."""
         yield from ()
 
@@ -194,3 +372,74 @@ def points(config: Config) -> Iterator[tuple[str, float]]:
     for model in config.audited:
         for epsilon in model.epsilon:
             yield model.label, epsilon
+
+
+# The fewest users whose quantiles are recorded.
+_FEWEST = 20
+
+
+def data_record(ratings: Ratings, train: Ratings, *, attacked: int) -> records.DataRecord:
+    """Record the sizes of the data and of its two groups of users: trained on, and attacked."""
+    scale = ratings.scale
+    counts = np.diff(train.by_user.start)
+    counts = counts[counts > 0]
+    return records.DataRecord(
+        digest=ratings.digest,
+        users=ratings.n_users,
+        items=ratings.n_items,
+        ratings=len(ratings),
+        scale=(scale.minimum, scale.maximum, scale.step),
+        trained=len(counts),
+        attacked=attacked,
+        links=None if ratings.friends is None else len(ratings.friends),
+        sensitive=None if ratings.sensitive is None else int(ratings.sensitive.sum()),
+        repairs={repair.what: repair.count for repair in ratings.repairs},
+        per_user=_quantiles(counts),
+    )
+
+
+def _quantiles(counts: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Return the median and the 90 % quantile of users' numbers of ratings."""
+    if len(counts) < _FEWEST:
+        return None
+    median, high = np.quantile(counts, (0.5, 0.9), method="inverted_cdf")
+    return int(median), int(high)
+
+
+def model_record(label: str, defense: Defense) -> records.ModelRecord:
+    """Record a recommender with its hyper-parameters, without its ε."""
+    return records.ModelRecord(
+        label=label,
+        defense=defense.name,
+        title=defense.title,
+        variant=defense.variant,
+        source=defense.source,
+        params={key: value for key, value in _parameters(defense).items() if key != "epsilon"},
+        top_k=defense.list_length(),
+    )
+
+
+def point_record(label: str, defense: Defense, scale: Scale) -> records.PointRecord:
+    """Record a recommender at its ε; sensitivity and scale are None without prediction noise."""
+    claim, noise = defense.claim(), defense.noise_of_predictions(scale)
+    return records.PointRecord(
+        model=label,
+        epsilon=defense.epsilon,
+        sensitivity=noise.sensitivity if noise else None,
+        noise_scale=noise.scale if noise else None,
+        claim=claim and records.ClaimRecord(**asdict(claim)),
+    )
+
+
+def attack_record(attack: Plugin) -> dict[str, Any]:
+    """Record an attack with its parameters."""
+    return {
+        "name": attack.name,
+        "title": attack.title,
+        "source": attack.source,
+        **_parameters(attack),
+    }
+
+
+def _parameters(plugin: Any) -> dict[str, Any]:
+    return asdict(plugin)

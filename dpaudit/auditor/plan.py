@@ -14,10 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from dpaudit.auditor.context import judging, without_counts
 from dpaudit.auditor.gate import check_ids, identifier
 from dpaudit.auditor.kind import AuditKind, kind_of
-from dpaudit.auditor.measure import NEXT, Measure, MetricKey, picked
+from dpaudit.auditor.measure import NEXT, Measure, MetricKey, judging, picked, without_counts
 from dpaudit.config.gate import Gate, rated
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
@@ -25,12 +24,10 @@ from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.messages import place
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
-from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in, words_of
+from dpaudit.execution.store import NAME, Store, opened, others_results, seed_in
 from dpaudit.execution.tasks import Progress, digest_of, identity_of, tool_version
-from dpaudit.record import storage
-from dpaudit.record.metrics import entry
+from dpaudit.record import metrics, storage, verdicts
 from dpaudit.record.result import Family
-from dpaudit.record.verdicts import claim_id
 
 # What a run may change without a word, besides numbers of trials.
 _OPEN = {"audit", "seed", "keep_seed"}
@@ -189,7 +186,7 @@ class Plan:
         # Purchases have no errors of ratings, and the config may not reveal that a file holds some.
         has_ratings = self.ratings is None or self.ratings.scale.width > 0
         keys = [key for key in self.keys if has_ratings or not rated(key.metric)]
-        trained = [key for key in keys if key.census and not entry(key.metric).derived]
+        trained = [key for key in keys if key.census and not metrics.entry(key.metric).derived]
         size = sum(key.counted for key in keys)
         size += sum(picked(self.config, key, "this-model") for key in trained)
         # All gates about the next training count as one.
@@ -227,7 +224,7 @@ class Plan:
                 mean.
         """
         if self.config.waiver:
-            claims = (claim_id(key.model, key.epsilon) for key in self.keys)
+            claims = (verdicts.claim_id(key.model, key.epsilon) for key in self.keys)
             known = {*claims, *map(identifier, self.config.gate)}
             check_ids(self.config.waiver, known, prefix)
 
@@ -239,11 +236,8 @@ class Plan:
         config, folder = self.config, self.folder
         if folder is None or folder.fresh or "seed" in config.model_fields_set:
             return self
-        path = folder.path / NAME
-        secret = words_of(path).get("secret") == "yes"
-        if secret != (config.keep_seed is False):
-            return self
-        seed = seed_in(path, identity_of(config.plugins))
+        secret = config.keep_seed is False
+        seed = seed_in(folder.path / NAME, identity_of(config.plugins), secret=secret)
         drawn = {} if seed is None else {"seed": seed}
         return replace(self, config=config.model_copy(update=drawn))
 
@@ -307,7 +301,7 @@ def opened_store(plan: Plan, progress: Progress, name: str = NAME) -> Iterator[S
 def _check_gate(table: str, gate: Gate, keys: Sequence[MetricKey]) -> None:
     keys = [key for key in keys if gate.about(key.picked_by, key.traits)]
     if not keys:
-        needed = " or ".join(entry(gate.metric).sources)
+        needed = " or ".join(metrics.entry(gate.metric).sources)
         broken = "".join(f"; {fault}" for fault in registry.broken("measures"))
         said = f"{table}.metric = {gate.metric!r} is not measured: it needs {needed}{broken}"
         raise ConfigError(said)

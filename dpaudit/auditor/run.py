@@ -16,9 +16,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpaudit.auditor.context import Audited, Context, Subject
 from dpaudit.auditor.gate import judge_run
-from dpaudit.auditor.measure import MetricKey, RecordPart
+from dpaudit.auditor.measure import Audited, Context, MetricKey, RecordPart, Subject
 from dpaudit.auditor.plan import Plan, RunFolder, opened_store
 from dpaudit.config.gate import judgeable
 from dpaudit.config.origin import Origin

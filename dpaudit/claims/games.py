@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.attacks.distinguishing import ItemPlace, LikelihoodRatio
-from dpaudit.auditor.games.certify import GameScores, mutant_of
-from dpaudit.auditor.games.game import CERTAIN
+from dpaudit.auditor.games import CERTAIN, GameScores, mutant_of
 from dpaudit.audits.on_demand.games import entry_game, entry_truth, prediction_game, shifts
 from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.bounds.accounting import laplace_vector_epsilon

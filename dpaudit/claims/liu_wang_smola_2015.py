@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.games.certify import GameScores
+from dpaudit.auditor.games import GameScores
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.bounds.accounting import gaussian_mechanism_epsilon, noise_multiplier
 from dpaudit.claims.games import DataGame, PosteriorGame, scored

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing import LikelihoodRatio
-from dpaudit.auditor.games.certify import GameScores
-from dpaudit.auditor.games.game import in_blocks
+from dpaudit.auditor.games import GameScores, in_blocks
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.bounds.accounting import laplace_vector_epsilon
 from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing import FloatBits, LikelihoodRatio
-from dpaudit.auditor.games.certify import GameScores
+from dpaudit.auditor.games import GameScores
 from dpaudit.claims.games import TRIALS, scored, text_digest
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions

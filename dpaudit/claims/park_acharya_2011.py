@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.inference import LinearIdeal
 from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.releases import Profile
 from dpaudit.core.streams import generator
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import STARS, Ratings, Scale, from_profiles
 from dpaudit.data.source_parts import SyntheticParams

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 from pydantic.dataclasses import dataclass as validated
 
-from dpaudit.auditor.games.certify import GameScores
+from dpaudit.auditor.games import GameScores
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.estimate import Estimate, Number
 from dpaudit.record.result import Timing

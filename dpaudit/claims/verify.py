@@ -36,7 +36,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from threadpoolctl import threadpool_limits
 
-from dpaudit.auditor.games.certify import Level, NoiseGame, reported
+from dpaudit.auditor.games import Level, NoiseGame, reported
 from dpaudit.audits.mechanism.game import SHARE
 from dpaudit.bounds.frequentist.labels import LabelTest
 from dpaudit.bounds.frequentist.sequential import EProcess

@@ -13,7 +13,6 @@ import click
 
 from dpaudit.cli import options
 from dpaudit.cli.options import NumberType, PathType, WholeRange
-from dpaudit.cli.scores import mixed, read_scores
 from dpaudit.cli.writing import echo, tell
 from dpaudit.core import rounding
 from dpaudit.core.errors import ConfigError
@@ -191,9 +190,10 @@ def _of_one_run(text: str, method: str | None) -> _Outcomes:
 def _of_scores(
     scores_in: Path, scores_out: Path, method: str | None, seed: int | None
 ) -> _Outcomes:
-    absent, present = read_scores(scores_out), read_scores(scores_in)
     from dpaudit.bounds.outcomes import settled
+    from dpaudit.cli.scores import read_scores
 
+    absent, present = read_scores(scores_out), read_scores(scores_in)
     name, seed = _pick(method, SCORES), settled(seed)
     return _Outcomes(
         partial(_bound_of_scores, method=name, seed=seed),
@@ -215,6 +215,8 @@ def _bound_of_scores(
         from dpaudit.bounds.gdp import gdp_roc_epsilon
 
         return gdp_roc_epsilon(absent, present, **level), None
+    from dpaudit.cli.scores import mixed
+
     # The other methods need scores in exchangeable order; a file may be sorted.
     scores, included = mixed(absent, present, seed)
     if method == "two-sample":

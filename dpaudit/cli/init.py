@@ -1,77 +1,22 @@
-"""`dpaudit init`: write a commented config that fits the data and can be run.
-
-Its audit of private recommenders takes about a minute, by the sizes that fit the data.
-"""
+"""`dpaudit init`: write a commented config that fits the data and can be run."""
 
 from __future__ import annotations
 
-import math
-import re
-from dataclasses import fields
 from pathlib import Path
 from shlex import quote
-from string import Template
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from dpaudit.cli import options
 from dpaudit.cli.options import PathType
 from dpaudit.cli.writing import echo, tell
-from dpaudit.core.errors import ConfigError, DataError
+from dpaudit.core.errors import ConfigError
 from dpaudit.core.files import write_text
-from dpaudit.core.messages import place, show
+from dpaudit.core.messages import place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.resources.abc import Traversable
-
-    from dpaudit.core.user_profile import Profile
-    from dpaudit.data.ratings import Ratings
-    from dpaudit.data.sniff import StatedLayout
-    from dpaudit.data.source import DataSource, MissingIds
-
-Audit = Literal["membership", "deletion"]
-
-_SYNTHETIC = """\
-format = "synthetic"             # embedded generator, MovieLens-like
-# format = "delimited"           # 'dpaudit init --data FILE' finds out all of [data]
-# path = "${DPAUDIT_DATA}/ratings.csv"
-# binarize = 4                   # ratings of 4 and more become purchases, all others are dropped"""
-# What each audit asks.
-_QUESTIONS = {
-    "membership": "can an attacker tell whose data trained your recommender?",
-    "deletion": "does your recommender forget whom it is asked to delete?",
-}
-# The same recommender after a deletion.
-_FORGETS = """
-
-[[recommender]]                  # the same one, asked after its targets are deleted
-{0}
-# or {2}
-forget = "{1}"
-"""
-# Gates, of membership as a comment; exit code 4 is that of UNDECIDED.
-_GATE = """\
-# [[gate]]                       # exit code 0: all pass, 1: one fails, 4: inconclusive
-# metric = "attack.tpr"          # others: 'dpaudit list metrics'
-# where = {{ observer = "scores", at = {rate:g} }}
-# max = 0.3                      # of the next training; 'dpaudit plan' says how many decide that"""
-_FORGOTTEN = """\
-[[gate]]                         # exit code 0: all pass, 1: one fails, 4: inconclusive
-metric = "deletion.advantage"    # of models with forget alone; 'dpaudit list metrics'
-max = {limit:g} # of the next training; 'dpaudit plan' says how many decide that"""
-# A value and its comment.
-_COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
-# Trainings of which enough are judged that gates can pass.
-_TRAININGS = 24
-# The seed of the config, and the share of attacked users.
-_SEED, _SHARE = 7, 0.2
-# Time and memory grow with the square of the number of items.
-_ITEMS = 4000
-# The fewest ratings of an attacked user, and the fewest such users.
-_RATINGS, _USERS = 3, 5
+    from dpaudit.data.source import MissingIds
 
 
 class _AuditType(click.Choice[str]):
@@ -105,7 +50,7 @@ class _AuditType(click.Choice[str]):
 )
 @click.option(
     "--audit",
-    type=_AuditType(_QUESTIONS),
+    type=_AuditType(["membership", "deletion"]),
     help="What is audited of a recommender: who is in its data, or whether it forgets whom it is "
     "asked to delete.  [default: membership]",
 )
@@ -136,7 +81,7 @@ class _AuditType(click.Choice[str]):
 def init(
     path: Path,
     recommender: str | None,
-    audit: Audit | None,
+    audit: Literal["membership", "deletion"] | None,
     data: Path | None,
     columns: str | None,
     encoding: str | None,
@@ -144,21 +89,21 @@ def init(
     scale: str | None,
 ) -> None:
     """Write a commented config that can be run, for your data and your recommender."""
-    from dpaudit.cli.stated import stated_by
+    from dpaudit.cli import draft
     from dpaudit.data.sniff import StatedLayout
 
-    script = _script(recommender)
+    script = draft.script_of(recommender)
     beside = None if script is None else path.with_name(script.name)
     for file in filter(None, (path, beside)):
         if file.exists():
             raise ConfigError(f"{file} already exists: name another file or remove it")
-    stated = stated_by(columns, encoding, missing_ids, scale)
+    stated = draft.stated_by(columns, encoding, missing_ids, scale)
     if audit is not None:
-        recommender = recommender or _library()
+        recommender = recommender or draft.usual_library()
     if data is not None:
-        text, notes = _of_file(data, recommender, audit, stated)
+        text, notes = draft.of_file(data, recommender, audit, stated)
     elif stated == StatedLayout():
-        text, notes = _of_synthetic(recommender, audit), []
+        text, notes = draft.of_synthetic(recommender, audit), []
     else:
         raise ConfigError(
             "--columns, --encoding, --missing-ids and --scale describe a file: give --data"
@@ -172,283 +117,3 @@ def init(
     allowed = "" if script is None else " --allow-code"
     run = f"dpaudit run {quote(name)}{allowed}"  # to be copied
     echo(f"{name} is written; run it with: {run}")
-
-
-def _of_synthetic(library: str | None, audit: Audit | None) -> str:
-    """Return the config of a library's recommender, or of private ones, on generated ratings."""
-    if library is None:
-        return _filled("template.toml", _SYNTHETIC, DefenseSizes()._asdict())
-    from dpaudit.data.source_parts import SyntheticParams
-    from dpaudit.data.synthetic import generate
-
-    return _own(library, audit, _SYNTHETIC, generate(SyntheticParams()), "")
-
-
-def _of_file(
-    path: Path, library: str | None, audit: Audit | None, stated: StatedLayout
-) -> tuple[str, list[str]]:
-    """Return the config for a file, and sentences on what was found and what is audited."""
-    from dpaudit.cli.stated import sniffed
-    from dpaudit.data.readers.load import load
-
-    file = sniffed(path, stated)
-    ratings = load(file.source)
-    rated = ratings.scale.width > 0
-    kind = "ratings" if rated else "interactions"
-    size = f"{len(ratings)} {kind} of {ratings.n_users} users with {ratings.n_items} items"
-    layout = f"{place(path)}: {size}; {file.layout}. {file.ratings}"
-    repairs = ", ".join(f"{repair.what}: {repair.count}" for repair in ratings.repairs)
-    if repairs:
-        layout += f" Dropped, merged or in doubt: {repairs}."
-    columns = {} if file.source.columns is None else file.source.columns.used
-    taken = ", ".join(f"{what} = {show(column)}" for what, column in columns.items())
-    lines = [*_comments(f"Found: {file.layout}. {file.ratings}"), *_data(file.source, ratings)]
-    if library is None and not rated:
-        library = _library()
-    if library is not None:
-        what = "Membership inference against" if audit != "deletion" else "Deletion from"
-        audited = f"{what} a recommender of {library} is audited."
-        text = _own(library, audit, "\n".join(lines), ratings, f"{place(path)}: ", taken)
-        return text, [layout, audited]
-    audited = "Private recommenders are audited; --recommender LIBRARY audits one of yours."
-    least = least_raters(ratings)
-    if least > 1:
-        fewer = load(file.source.model_copy(update={"least_raters": least}))
-        kept = f"# keeps {fewer.n_items} of {ratings.n_items} items: a run takes about a minute"
-        lines.append(_commented(f"least_raters = {least}", kept))
-        ratings = fewer
-    sizes = defense_sizes(ratings, f"{place(path)}: ")
-    return _filled("template.toml", "\n".join(lines), sizes._asdict()), [layout, audited]
-
-
-def _library() -> str:
-    """Return a recommender that is installed and needs no ratings."""
-    from importlib.util import find_spec
-
-    return "implicit" if find_spec("implicit") else "most-popular"
-
-
-def _own(
-    library: str, audit: Audit | None, data: str, ratings: Ratings, begin: str, taken: str = ""
-) -> str:
-    """Return the config of a library's recommender.
-
-    Args:
-        library: the library.
-        audit: what is audited; membership if None.
-        data: the lines of `[data]`.
-        ratings: the data.
-        begin: how an error begins.
-        taken: the columns that were taken, for errors.
-
-    Raises:
-        ConfigError: there is no such library.
-        DataError: there are too few interactions.
-    """
-    from dpaudit.attacks.base import MembershipInference
-    from dpaudit.audits.membership.config import target_sizes
-    from dpaudit.config.tables import attacks_of
-    from dpaudit.core.membership import UNLEARNING
-    from dpaudit.reports.render.toml import inline
-
-    recommender = _recommender(library, library)
-    sizes = target_sizes(ratings)
-    gate = _GATE.format(rate=max(sizes.rates))
-    if audit == "deletion":
-        method = "own" if library == "implicit" else "retrain"
-        others = ", ".join(f'"{other}"' for other in UNLEARNING if other != method)
-        second = _recommender(library, f"{library} after a deletion")
-        recommender += _FORGETS.format(second, method, others)
-        gate = _FORGOTTEN.format(limit=_above_chance(sizes.interactions))
-    attacks = [name for name, attack in attacks_of(MembershipInference).items() if attack.usual]
-    _check(ratings, sizes._asdict(), begin, taken)
-    return _filled(
-        "recommender.toml",
-        data,
-        {
-            "question": _QUESTIONS[audit or "membership"],
-            "recommender": recommender,
-            "attacks": ", ".join(attacks),
-            "attack": attacks[0],
-            "gate": gate,
-            "trainings": _TRAININGS,
-            **{name: inline(value) for name, value in sizes._asdict().items()},
-        },
-    )
-
-
-def _above_chance(targets: int) -> float:
-    """Return a limit on the advantage that an attack on a model without a leak hardly exceeds.
-
-    Of n/2 present and as many absent targets it is within 4 standard deviations 1/√n of 0.
-    """
-    return max(0.1, math.ceil(10 * 4 / math.sqrt(targets)) / 10)
-
-
-def _check(ratings: Ratings, sizes: dict[str, Any], begin: str, taken: str) -> None:
-    """Check that the targets can be drawn.
-
-    Raises:
-        DataError: there are too few interactions.
-    """
-    from dpaudit.audits.membership.config import Membership
-    from dpaudit.audits.membership.design import Design
-
-    try:
-        Design.of(ratings, Membership(**sizes), _SEED)
-    except DataError as error:
-        raise DataError(
-            f"{begin}too few interactions ({len(ratings)}) or users ({ratings.n_users}) to audit a "
-            f"recommender for membership inference{taken and f', with {taken}'}: give some hundreds"
-        ) from error
-
-
-def _script(library: str | None) -> Traversable | None:
-    """Return the script that trains a library in an environment of its own, if it needs one."""
-    from importlib.resources import files
-
-    script = files("dpaudit.cli").joinpath("scripts", f"{library}_model.py")
-    return script if script.is_file() else None
-
-
-def _recommender(library: str, label: str) -> str:
-    """Return the lines that name a library: a command, or an adapter with all its parameters.
-
-    Args:
-        library: the library.
-        label: of a command; an adapter's model names itself.
-
-    Raises:
-        ConfigError: there is no such library.
-    """
-    from dpaudit.core import registry
-    from dpaudit.reports.render.toml import inline
-
-    script = _script(library)
-    if script is not None:
-        return (
-            f'label = "{label}"\n'
-            f'command = "{library}-venv/bin/python {script.name} {{task}}"\n'
-            'params = { timeout = 3600, env = { OMP_NUM_THREADS = "1" } }   # of one training'
-        )
-    plugin = registry.load("recommenders", library)
-    values = {field.name: getattr(plugin(), field.name) for field in fields(plugin)}
-    params = inline({name: value for name, value in values.items() if value is not None})
-    name = f"library = \"{library}\" # 'dpaudit show {library}' explains its parameters"
-    return f"{name}\nparams = {params}"
-
-
-def _data(source: DataSource, ratings: Ratings) -> list[str]:
-    """Return the lines of `[data]` for a file."""
-    from pydantic import BaseModel
-
-    from dpaudit.reports.render.toml import inline
-
-    repeats = sum(
-        repair.count for repair in ratings.repairs if repair.what.startswith("rows that rep")
-    )
-    comments = {
-        "scale": "# as found or stated; the range that the raters could use may be wider",
-        "outside_scale": "# leaves out and counts ratings outside the scale; 'error' refuses them",
-        "on_duplicate": f'# repeated (user, item): {repeats}; "error" would refuse them',
-    }
-    lines = []
-    for name in (name for name in type(source).model_fields if name in source.model_fields_set):
-        value = getattr(source, name)
-        value = value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
-        lines.append(_commented(f"{name} = {inline(value)}", comments.get(name, "")))
-    if source.scale:
-        values = source.scale.to_scale().values
-        high = float(values[-(-3 * (len(values) - 1) // 4)])
-        become = f"# ratings of {high:g} and more become purchases, all others are dropped"
-        lines.append(_commented(f"# binarize = {high:g}", become))
-    return lines
-
-
-def _comments(text: str) -> list[str]:
-    return [f"# {line}" for line in wrap(text, 100, break_on_hyphens=False)]
-
-
-def _commented(line: str, comment: str) -> str:
-    return f"{line:<32} {comment}".rstrip()
-
-
-def _filled(template: str, data: str, values: dict[str, Any]) -> str:
-    """Return a template with its values, their comments in one column."""
-    from importlib.resources import files
-
-    text = files("dpaudit.cli").joinpath(template).read_text(encoding="utf-8")
-    text = Template(text).safe_substitute(values, seed=_SEED, share=_SHARE)
-    text = _COMMENTED.sub(lambda line: _commented(line[1], line[2]), text)
-    return Template(text).substitute(data=data)
-
-
-class DefenseSizes(NamedTuple):
-    """Parameters of private recommenders that fit the data; the defaults fit the generated data.
-
-    Attributes:
-        min_ratings: the least number of ratings of a served user; half of the users have more.
-        min_co_ratings: the threshold of common raters; usual pairs of items have more.
-        top_k: the length of the list.
-        accuracy: a share of recovered ratings that is above that of the most frequent rating.
-    """
-
-    min_ratings: int = 20
-    min_co_ratings: int = 10
-    top_k: int = 20
-    accuracy: float = 0.35
-
-
-def least_raters(ratings: Ratings) -> int:
-    """Return the least number of raters that leaves few enough items."""
-    import numpy as np
-
-    raters = np.sort(np.diff(ratings.by_item.start))[::-1]
-    return 1 if len(raters) <= _ITEMS else min(int(raters[_ITEMS]) + 1, int(raters[0]))
-
-
-def defense_sizes(ratings: Ratings, begin: str) -> DefenseSizes:
-    """Return sizes that fit these ratings.
-
-    Args:
-        ratings: the data.
-        begin: how an error begins.
-
-    Raises:
-        DataError: too few users can be attacked.
-    """
-    import numpy as np
-
-    from dpaudit.data.folds import split_users
-
-    top_k = max(1, min(20, ratings.n_items // 4))
-    attacked = split_users(ratings, _SHARE, _SEED)[1] if ratings.n_users > 1 else []
-    most = ratings.n_items - top_k - 1
-    able = sorted((profile for profile in attacked if _RATINGS <= len(profile) <= most), key=len)
-    if len(able) < _USERS:
-        raise DataError(
-            f"{begin}of {ratings.n_users} users, {len(able)} can be attacked, with {_RATINGS} or "
-            f"more ratings and items that they have not rated, and {_USERS} are needed: give more "
-            "data, or audit a recommender of yours by --recommender LIBRARY"
-        )
-    min_ratings = min(20, len(able[max(len(able) // 2, len(able) - 100)]) - 1)
-    raters = np.diff(ratings.by_item.start).astype(float)
-    # Raters of the item of a usual rating, and users that two such items share by chance.
-    usual = (raters**2).sum() / raters.sum()
-    shared = usual**2 / ratings.n_users
-    return DefenseSizes(
-        min_ratings=min_ratings,
-        # Above min_ratings, the corrected noise covers more than the pair 'tight' shows.
-        min_co_ratings=max(2, min(10, min_ratings, int(shared / 2))),
-        top_k=top_k,
-        accuracy=min(0.99, math.ceil(20 * _guessed(able) + 2) / 20),
-    )
-
-
-def _guessed(users: Sequence[Profile]) -> float:
-    """Return the share of a random user's ratings that the best constant guess recovers."""
-    import numpy as np
-
-    _, value = np.unique(np.concatenate([user.values for user in users]), return_inverse=True)
-    weights = np.concatenate([np.full(len(user), 1 / len(user)) for user in users])
-    return float(np.bincount(value, weights).max()) / len(users)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dpaudit.cli import options
 from dpaudit.cli.options import NumberRange, PathType, WholeRange
-from dpaudit.cli.scores import read_features, read_scores
 from dpaudit.cli.writing import echo, screen, tell
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.exit_codes import exit_code
@@ -55,16 +54,14 @@ _RATES = (0.001, 0.01)
 _file = PathType(dir_okay=False)
 
 
-class _KindType(click.ParamType[Any]):
-    name = "kind"
+def _kind(value: str) -> tuple[str, str]:
+    """Return a column and its kind, or fail."""
+    from dpaudit.audits.scores.observational import KINDS
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        from dpaudit.audits.scores.observational import KINDS
-
-        column, _, kind = value.rpartition("=")
-        if not column or kind not in KINDS:
-            self.fail(f"{value!r} is not COLUMN=KIND, with one of {', '.join(KINDS)}.", param, ctx)
-        return column, kind
+    column, _, kind = value.rpartition("=")
+    if not column or kind not in KINDS:
+        raise click.BadParameter(f"{value!r} is not COLUMN=KIND, with one of {', '.join(KINDS)}.")
+    return column, kind
 
 
 @click.command()
@@ -85,7 +82,7 @@ class _KindType(click.ParamType[Any]):
 @click.option(
     "--kind",
     "kinds",
-    type=_KindType(),
+    type=_kind,
     multiple=True,
     metavar="COLUMN=KIND",
     help="What a column of the features is: number, category, time (seconds since 1970, or dates), "
@@ -150,6 +147,7 @@ def membership(
     For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
     """
     from dpaudit.audits.scores.one_model import Limits, audit_scores
+    from dpaudit.cli.scores import read_features, read_scores
     from dpaudit.record.result import concluded
     from dpaudit.reports import palette
     from dpaudit.reports.terminal import say

@@ -67,20 +67,17 @@ class PathType(click.Path):
         return super().convert(value, param, ctx)
 
 
-class _WorkersType(click.ParamType[Any]):
-    name = "workers"
+def _parsed_workers(value: Any) -> Any:
+    from dpaudit.execution.workers import Workers
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        from dpaudit.execution.workers import Workers
-
-        return Workers.parse(value) if isinstance(value, str) else value
+    return Workers.parse(value) if isinstance(value, str) else value
 
 
 def _workers(default: str | None, said: str) -> Callable[[F], F]:
     return click.option(
         "--workers",
         metavar="N|processes:N|dask[:N|:ADDRESS]",
-        type=_WorkersType(),
+        type=_parsed_workers,
         default=default,
         help="Where tasks run: on N threads, N processes, N Dask workers of this machine, or a "
         f"Dask cluster, as dask:tcp://HOST:8786. Results do not depend on it.  [default: {said}]",

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.bounds.outcomes import Scores, scores
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.files import check_readable
 from dpaudit.core.messages import show
+from dpaudit.core.streams import generator
+from dpaudit.data.readers.cells import is_missing, moment, number
+from dpaudit.data.readers.text_pieces import QuoteError, records, utf8
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from dpaudit.audits.scores.observational import FeatureKind
-    from dpaudit.bounds.outcomes import Scores
 
 
 def read_scores(path: Path) -> Scores:
@@ -27,12 +32,8 @@ def read_scores(path: Path) -> Scores:
     Raises:
         DataError: the file cannot be read, or holds something else.
     """
-    import numpy as np
-
-    from dpaudit.bounds import outcomes
-
     if path.suffix == ".npy":
-        return outcomes.scores(_array(path), str(path))
+        return scores(_array(path), str(path))
     rows = [(line, text.strip().strip('"')) for line, text in enumerate(_lines(path), 1)]
     # A blank row between others is a missing score.
     filled = [place for place, (_, text) in enumerate(rows) if text]
@@ -50,8 +51,6 @@ def _score(path: Path, line: int, text: str) -> float:
     Raises:
         DataError: it is not a finite number.
     """
-    from dpaudit.data.readers.cells import number
-
     value = number(text)
     if math.isfinite(value):
         return value
@@ -92,8 +91,6 @@ def read_features(
         DataError: a file cannot be read, or holds something else, the two have other columns, or
             a kind is of none of them.
     """
-    import numpy as np
-
     tables = _table(members), _table(others)
     names, other_names = tables[0].names, tables[1].names
     if names and other_names and names != other_names:
@@ -126,10 +123,6 @@ def _table(path: Path) -> _FeatureTable:
     Raises:
         DataError: the file cannot be read, or its lines have other numbers of fields.
     """
-    import numpy as np
-
-    from dpaudit.data.readers.text_pieces import QuoteError, records
-
     if path.suffix == ".npy":
         features = np.array(_array(path), np.float64)
         features = features if features.ndim == 2 else features.reshape(len(features), -1)
@@ -159,8 +152,6 @@ def _table(path: Path) -> _FeatureTable:
 
 def _reader(kind: FeatureKind) -> Callable[[Any], float]:
     """Return what reads a cell of a column: a number, NaN if the cell is none of this kind."""
-    from dpaudit.data.readers.cells import is_missing, moment, number
-
     codes: dict[float | str, float] = {}
 
     def code(cell: Any) -> float:
@@ -181,8 +172,6 @@ def _column(
     Raises:
         DataError: a cell is none.
     """
-    import numpy as np
-
     values = np.array([*map(read, column)], np.float64)
     wrong = np.flatnonzero(np.isnan(values))
     if len(wrong):
@@ -200,8 +189,6 @@ def _lines(path: Path) -> io.StringIO:
     Raises:
         DataError: the file cannot be read, or is neither UTF-8 nor marked as UTF-16 or UTF-32.
     """
-    from dpaudit.data.readers.text_pieces import utf8
-
     try:
         check_readable(path)
         text = utf8(path, key="").decode("utf-8-sig")
@@ -216,8 +203,6 @@ def _lines(path: Path) -> io.StringIO:
 
 def _is_name(text: str) -> bool:
     """Whether a field of a first row is the name of a column, and no number that went wrong."""
-    from dpaudit.data.readers.cells import is_missing
-
     name = text.removeprefix("#").strip()
     if any(separator in name for separator in ",;\t"):
         return False
@@ -230,10 +215,6 @@ def _array(path: Path) -> NDArray[Any]:
     Raises:
         DataError: the file cannot be read, or is no npy file of numbers, or is damaged.
     """
-    import warnings
-
-    import numpy as np
-
     try:
         check_readable(path)
         with warnings.catch_warnings(action="ignore"):
@@ -257,12 +238,6 @@ def mixed(absent: Scores, present: Scores, seed: int) -> tuple[Scores, NDArray[n
     The order depends on the scores too: with the seed alone, all files of these sizes would be
     shuffled alike.
     """
-    import hashlib
-
-    import numpy as np
-
-    from dpaudit.core.streams import generator
-
     digest = hashlib.blake2b(absent.tobytes() + present.tobytes(), digest_size=16).digest()
     rng = generator((seed, len(absent), *digest))
     order = rng.permutation(len(absent) + len(present))

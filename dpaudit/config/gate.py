@@ -6,15 +6,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+import pydantic
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from dpaudit.config.model import Table, as_list
 from dpaudit.core import registry
@@ -67,8 +60,8 @@ class Gate(Table):
     """
 
     # `max = true` would be 1, and "0.1" is a word.
-    model_config = ConfigDict(strict=True)
-    metric: Annotated[str, AfterValidator(gateable), Field(json_schema_extra=_listed)]
+    model_config = pydantic.ConfigDict(strict=True)
+    metric: Annotated[str, pydantic.AfterValidator(gateable), Field(json_schema_extra=_listed)]
     where: Where = {}
     max: Finite | Literal["claim"] | None = None
     min: Finite | None = None

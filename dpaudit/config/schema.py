@@ -11,16 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
-    StringConstraints,
-    field_serializer,
-    model_validator,
-)
+import pydantic
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from dpaudit.bounds.outcomes import fresh_seed
 from dpaudit.config.gate import Gate
@@ -155,7 +147,7 @@ def _once(waivers: Sequence[Waiver]) -> Sequence[Waiver]:
 
 
 Waivers = Annotated[
-    list[Waiver], BeforeValidator(as_list), Field(max_length=500), AfterValidator(_once)
+    list[Waiver], BeforeValidator(as_list), Field(max_length=500), pydantic.AfterValidator(_once)
 ]
 
 # The most numbers of a run, each with an interval: larger configs are mistakes, or hostile.
@@ -207,11 +199,11 @@ class Config(Table):
     gate: Annotated[list[Gate], BeforeValidator(as_list), Field(max_length=500)] = []
     waiver: Waivers = []
     card: Card | None = None
-    _origin: Origin | None = PrivateAttr(None)
+    _origin: Origin | None = pydantic.PrivateAttr(None)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _of_a_kind(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Any:
+    def _of_a_kind(cls, values: Any, handler: pydantic.ModelWrapValidatorHandler[Self]) -> Any:
         """Validate the config as that of the kind whose tables it has."""
         text = unwritable(values)
         if text is not None:
@@ -239,7 +231,7 @@ class Config(Table):
             raise ValueError("keep_seed = false needs seed = 'entropy': other seeds are stored")
         return values
 
-    @field_serializer("seed")
+    @pydantic.field_serializer("seed")
     def _told(self, seed: int) -> int | str:
         return "entropy" if self.keep_seed is False else seed
 

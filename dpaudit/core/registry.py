@@ -162,7 +162,12 @@ def plugin_of(error: BaseException) -> str:
     """
     tracebacks = [*format_tb(error.__traceback__), str(error.__cause__)]
     files = map(Path, reversed(re.findall(r'File "([^"]+)"', "".join(tracebacks))))
-    others = _others()
+    others = [
+        (group, point)
+        for group in get_args(Group)
+        for point in _found(group).values()
+        if not _own(point)
+    ]
     for file in files:
         home = _package(file, {point.module.partition(".")[0] for _, point in others})
         named = [
@@ -189,16 +194,6 @@ def _source(module: str) -> Path | None:
     """Return the source file of a module that is imported."""
     source = getattr(sys.modules.get(module), "__file__", None)
     return Path(source) if source else None
-
-
-def _others() -> list[tuple[Group, EntryPoint]]:
-    """Return the entry points of other packages."""
-    return [
-        (group, point)
-        for group in get_args(Group)
-        for point in _found(group).values()
-        if not _own(point)
-    ]
 
 
 def create(group: Group, name: str, place: str, parameters: Mapping[str, Any]) -> Any:
@@ -329,16 +324,12 @@ def keys_of(loc: Sequence[int | str], given: Any) -> tuple[int | str, ...]:
             here = here[key] if inside else here
         elif isinstance(here, Mapping) and key in here:
             here = here[key]
-        elif not _may_be_missing(key, here):
-            continue
+        else:
+            is_type = not key.isidentifier() or key in _TYPES or key[0].isupper()
+            if is_type or not isinstance(here, Mapping):  # else it is a missing field
+                continue
         keys.append(key)
     return tuple(keys)
-
-
-def _may_be_missing(key: str, here: Any) -> bool:
-    """Whether `key` is a missing field of this table and not the name of a type."""
-    is_type = not key.isidentifier() or key in _TYPES or key[0].isupper()
-    return isinstance(here, Mapping) and not is_type
 
 
 def _joined(reasons: Iterable[str]) -> str:

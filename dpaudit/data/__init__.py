@@ -4,7 +4,7 @@ Importing this package loads no reader; pandas, scipy, pyarrow and pooch are imp
 """
 
 from dpaudit.core.claim import Adjacency
-from dpaudit.core.user_profile import FloatArray, IntArray, Profile
+from dpaudit.core.releases import FloatArray, IntArray, Profile
 from dpaudit.data.download import DATASETS, Dataset, Terms, fetch
 from dpaudit.data.neighbors import (
     Change,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dpaudit.core.errors import DataError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.messages import place
+from dpaudit.core.releases import FloatArray, IntArray, Profile
 from dpaudit.core.streams import generator
-from dpaudit.core.user_profile import FloatArray, IntArray, Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.load import load
 from dpaudit.data.readers.text import read_delimited

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
-from dpaudit.core.user_profile import FloatArray, IntArray, Profile
+from dpaudit.core.releases import FloatArray, IntArray, Profile
 from dpaudit.data.ratings import Ratings, Scale
 
 

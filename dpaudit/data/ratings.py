@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.user_profile import FloatArray, IntArray, Profile
+from dpaudit.core.releases import FloatArray, IntArray, Profile
 
 if TYPE_CHECKING:
     from pandas import DataFrame

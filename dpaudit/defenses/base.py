@@ -24,13 +24,13 @@ from dpaudit.core.releases import (
     ListLaw,
     Observer,
     Predictions,
+    Profile,
     Request,
     SideInformation,
+    Submissions,
     TopList,
 )
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Submissions
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector

@@ -11,16 +11,8 @@ from types import TracebackType
 from typing import Self
 
 import click
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.progress import Progress as RichProgress
-from rich.progress import Task as RichTask
 from rich.table import Column
 from rich.text import Text
 
@@ -38,21 +30,21 @@ _LOOK = 1.0
 _WIDE = 110
 
 
-class _Stage(ProgressColumn):
+class _Stage(progress.ProgressColumn):
     """The stage, cut short where it does not fit: all else stands whole."""
 
     def __init__(self) -> None:
         super().__init__(Column(overflow="ellipsis"))
 
-    def render(self, task: RichTask) -> Text:
+    def render(self, task: progress.Task) -> Text:
         """Return the stage."""
         return Text(task.description, no_wrap=True, overflow="ellipsis")
 
 
-class _Rate(TextColumn):
+class _Rate(progress.TextColumn):
     """The trials finished in a second."""
 
-    def render(self, task: RichTask) -> object:  # type: ignore[override]
+    def render(self, task: progress.Task) -> object:  # type: ignore[override]
         """Return the rate, or nothing before it is known."""
         self.text_format = "" if not task.speed else f"{number(task.speed)}/s"
         return super().render(task)
@@ -63,14 +55,14 @@ def interactive() -> bool:
     return streams.errors.isatty() or Console(stderr=True).is_jupyter
 
 
-class _Left(ProgressColumn):
+class _Left(progress.ProgressColumn):
     """The time left, as plain lines have it."""
 
     def __init__(self, left: Callable[[], float | None]) -> None:
         super().__init__(Column(no_wrap=True))
         self._left = left
 
-    def render(self, task: RichTask) -> Text:
+    def render(self, task: progress.Task) -> Text:
         """Return the time left, or what stands for it before it is known."""
         left = self._left()
         if left is None:
@@ -78,16 +70,16 @@ class _Left(ProgressColumn):
         return Text(f"{timedelta(seconds=math.ceil(left))} left", style="progress.remaining")
 
 
-def _columns(left: Callable[[], float | None], *, wide: bool) -> Iterator[ProgressColumn]:
+def _columns(left: Callable[[], float | None], *, wide: bool) -> Iterator[progress.ProgressColumn]:
     yield _Stage()
-    yield BarColumn(bar_width=20 if wide else 10, table_column=Column(no_wrap=True))
-    yield MofNCompleteColumn(table_column=Column(no_wrap=True))
+    yield progress.BarColumn(bar_width=20 if wide else 10, table_column=Column(no_wrap=True))
+    yield progress.MofNCompleteColumn(table_column=Column(no_wrap=True))
     if wide:
         yield _Rate("", markup=False)
-        yield TimeElapsedColumn(Column(no_wrap=True))
+        yield progress.TimeElapsedColumn(Column(no_wrap=True))
     yield _Left(left)
     if wide:
-        yield TextColumn("{task.fields[workers]}", markup=False)
+        yield progress.TextColumn("{task.fields[workers]}", markup=False)
 
 
 class Reporter(Progress):
@@ -122,7 +114,7 @@ class Reporter(Progress):
         self._advanced: float | None = None
         self._stage = self._workers = self._said = ""
         self._ended, self._lock = Event(), Lock()
-        self._bar = RichProgress(
+        self._bar = progress.Progress(
             *_columns(self._left, wide=console.width >= _WIDE),
             console=console,
             transient=True,

@@ -153,8 +153,9 @@ class _Timings:
 
     def _timed(self, number: int, limit: float) -> bool:
         """Time a first task, unless it surely takes longer than the limit, or nearly so long."""
-        stage = self.batches[number].stage
-        if self.limits.get(stage, 0.0) >= limit or 2 * self._expected(number) > limit:
+        batch, stage = self.batches[number], self.batches[number].stage
+        expected = max(self._paces(stage).values(), default=0.0) * batch.unit
+        if self.limits.get(stage, 0.0) >= limit or 2 * expected > limit:
             return False
         seconds = self.stopwatch.time(number, limit)
         if seconds is None:
@@ -192,11 +193,6 @@ class _Timings:
         """Return the seconds of a trial, or of a task if these have none, by number of batch."""
         batches = {n: self.batches[n] for n in self.first if self.batches[n].stage == stage}
         return {n: self.again.get(n, self.first[n]) / batch.unit for n, batch in batches.items()}
-
-    def _expected(self, number: int) -> float:
-        """Return the seconds of a first task, as its stage suggests; 0 if nothing does."""
-        batch = self.batches[number]
-        return max(self._paces(batch.stage).values(), default=0.0) * batch.unit
 
     def _order(self) -> list[int]:
         """Return the numbers of the batches: the first of each stage, then the second of each."""

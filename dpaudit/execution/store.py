@@ -68,12 +68,12 @@ class Store:
     Attributes:
         path: the file.
         identity: what the results depend on besides the config: code, libraries, data and seed.
-        notes: sentences on what was found at opening.
+        note: receives sentences on what was found.
     """
 
     path: Path
     identity: Mapping[str, str]
-    notes: list[str] = field(default_factory=list)
+    note: Callable[[str], None]
     _rows: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     _file: Any = None
     _known: dict[str, Path] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Store:
         contents = read(path)
         why = differences(contents.identity, self.identity)
         if why:
-            self.notes.append(f"{place(path)} is of another run ({why}), so it is not used")
+            self.note(f"{place(path)} is of another run ({why}), so it is not used")
             return
         self._files[path] = connected(path, "ro")
         self._known = dict.fromkeys(contents.keys, path) | self._known
@@ -180,17 +180,14 @@ class Store:
             self._begin(None)
             return
         contents = read(self.path)
-        why = differences(contents.identity, self.identity) if contents.identity else ""
-        if why:
-            self.notes.append(
-                f"{place(self.path)} is of another run ({why}), so this one starts anew"
-            )
+        if not contents.identity:
+            self.note(f"{place(self.path)} is damaged and nothing in it is used")
             self._begin(None)
-        elif not contents.identity:
-            self.notes.append(f"{place(self.path)} is damaged and nothing in it is used")
+        elif why := differences(contents.identity, self.identity):
+            self.note(f"{place(self.path)} is of another run ({why}), so this one starts anew")
             self._begin(None)
         elif contents.damage or not self._writable():
-            self.notes.append(contents.damage or _damage(self.path, len(contents.keys)))
+            self.note(contents.damage or _damage(self.path, len(contents.keys)))
             self._begin(self.path)
         else:
             self._connect()
@@ -423,7 +420,7 @@ def identity_in(meta: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
-def seed_in(path: Path, identity: Mapping[str, str]) -> int | None:
+def seed_in(path: Path, identity: Mapping[str, str], *, secret: bool = False) -> int | None:
     """Return the seed of a store's run; None if there is none, or its code and libraries differ.
 
     A seed that was drawn for other code is not used again: results must not depend on what was seen
@@ -432,9 +429,12 @@ def seed_in(path: Path, identity: Mapping[str, str]) -> int | None:
     Args:
         path: the store.
         identity: the identity of this code and its libraries.
+        secret: whether only a seed that no record stores counts; else only another.
     """
-    known = identity_in(words_of(path))
-    if any(known.get(name) != value for name, value in identity.items()):
+    words = words_of(path)
+    known = identity_in(words)
+    differs = any(known.get(name) != value for name, value in identity.items())
+    if differs or (words.get("secret") == "yes") != secret:
         return None
     seed = known.get("seed", "")
     return int(seed) if seed.isdecimal() and len(seed) <= _DIGITS else None
@@ -531,11 +531,9 @@ def opened(
         raise ConfigError(
             f"{place(folder)} cannot be written ({error.strerror}): name another folder with -o"
         ) from error
-    store = Store(path, identity)
+    store = Store(path, identity, note)
     try:
         store._open(fresh)
-        for sentence in store.notes:
-            note(sentence)
         try:
             yield store
         except BaseException:

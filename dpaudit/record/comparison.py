@@ -170,7 +170,9 @@ def _unequal(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Di
     old, new = dict(_flat(before)), dict(_flat(after))
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
-            yield Difference(key=name, before=_said(old.get(name)), after=_said(new.get(name)))
+            values = (old.get(name), new.get(name))
+            first, second = ("unset" if value is None else show(value) for value in values)
+            yield Difference(key=name, before=first, after=second)
 
 
 def _facts(result: AuditResult) -> dict[str, Any]:
@@ -198,10 +200,6 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
     for key, part in parts:
         yield from _flat(part, f"{name}.{key}" if name else str(key))
-
-
-def _said(value: Any) -> str:
-    return "unset" if value is None else show(value)
 
 
 class NumberChange(Part):

@@ -11,17 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    SerializerFunctionWrapHandler,
-    StringConstraints,
-    model_serializer,
-    model_validator,
-)
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dpaudit.core.estimate import Estimate, Number, Probability
 from dpaudit.core.membership import covers
@@ -42,7 +33,7 @@ def _day(value: Any) -> Any:
 
 
 def _words(most: int) -> Any:
-    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
+    return pydantic.StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
 
 
 class Waiver(BaseModel):
@@ -60,7 +51,7 @@ class Waiver(BaseModel):
     id: Annotated[str, _words(1000)]
     owner: Annotated[str, _words(200)]
     statement: Annotated[str, _words(2000)]
-    expires: Annotated[date, BeforeValidator(_day)]
+    expires: Annotated[date, pydantic.BeforeValidator(_day)]
 
 
 class WaiverRecord(Waiver):
@@ -264,7 +255,7 @@ class Measurement(Record):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_fields(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _with_fields(cls, values: Any, handler: pydantic.ModelWrapValidatorHandler[Self]) -> Self:
         """Read the fields of the metric, and refuse others."""
         number = handler(values)
         extra = number.__pydantic_extra__ or {}
@@ -290,8 +281,8 @@ class Measurement(Record):
             return (self.__pydantic_extra__ or {}).get(name)
         return super().__getattr__(name)  # type: ignore[misc]
 
-    @model_serializer(mode="wrap")
-    def _without_census(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    @pydantic.model_serializer(mode="wrap")
+    def _without_census(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
         if self.census is None:
             del fields["census"]

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from dpaudit.record.fields import (
-    ATTACK,
-    CONTROL,
-    EVENT,
-    OBSERVER,
-    PAIR,
-    SHIFT,
-    STEP,
-    THEORY,
-    TRIED,
-    UNIT,
-    Field,
-)
+from dpaudit.record import fields
 from dpaudit.record.metric import ATTACKS, Column, Metric
 
-VIEW = Field(
+VIEW = fields.Field(
     "view",
     "what the observer saw, if more claims are about it than about the observer: `unfiltered-list` "
     "of own lists that leave out nothing that their user has seen",
@@ -25,21 +13,21 @@ VIEW = Field(
 )
 
 # Who observes membership inference, and what a target is.
-SEEN = (OBSERVER, UNIT)
-_GAME = (OBSERVER, UNIT, EVENT, VIEW, SHIFT, THEORY, CONTROL, TRIED)
+SEEN = (fields.OBSERVER, fields.UNIT)
+_GAME = (*SEEN, fields.EVENT, VIEW, fields.SHIFT, fields.THEORY, fields.CONTROL, fields.TRIED)
 # What a passing gate leaves open.
 IN_RUN = " for the attacks that were run"
 BY_LAW = " if the noise has the law that its code states"
 
 EPSILON = Metric(
     "epsilon", "certified lower bound on ε of a distinguishing game", "ε",
-    fields=(ATTACK, PAIR),
+    fields=(fields.ATTACK, fields.PAIR),
     optional=_GAME, by="pair", larger="worse", role="attack", section="games",
     quantity="certified ε, pair",
     places=("{attack}", "{pair}"))  # fmt: skip
 ATTACK_ACCURACY = Metric(
     "attack.accuracy", "ε-Risk: share of hidden ratings that the attack recovers", "share",
-    fields=(ATTACK,), by="attack", larger="worse", role="recovery",
+    fields=(fields.ATTACK,), by="attack", larger="worse", role="recovery",
     columns=(Column("accuracy: {attack}"),), quantity="accuracy of attack", orders=True,
     note=("Attack accuracy is ε-Risk, the share of hidden ratings that the attack "
           "recovered.",))  # fmt: skip
@@ -64,21 +52,21 @@ UTILITY_MAE = Metric(
 ATTACK_AUC = Metric(
     "attack.auc", "AUC of an attack: present against absent "
     "targets of membership inference, or real against fake submissions after the last round",
-    "share", fields=(ATTACK,),
-    optional=(STEP, *SEEN, EVENT), larger="worse", mirror=1.0,
+    "share", fields=(fields.ATTACK,),
+    optional=(fields.STEP, *SEEN, fields.EVENT), larger="worse", mirror=1.0,
     samples="transcript.trials", role="attack", section=ATTACKS, columns=(Column("AUC"),),
     quantity="area of attack")  # fmt: skip
 ATTACK_ADVANTAGE = Metric(
     "attack.advantage", "true- minus false-positive rate: of membership inference "
     "at a false-positive rate chosen beforehand, where balanced accuracy is a half plus a "
     "half of it, or of a game at its best threshold; the upper end of one training holds "
-    "for every threshold", "gain", fields=(ATTACK,),
-    optional=(PAIR, *SEEN, EVENT), larger="worse", signed=True, assumes=IN_RUN,
+    "for every threshold", "gain", fields=(fields.ATTACK,),
+    optional=(fields.PAIR, *SEEN, fields.EVENT), larger="worse", signed=True, assumes=IN_RUN,
     mirror=0.0, role="attack", columns=(Column("advantage"),),
     quantity="advantage of attack")  # fmt: skip
 LEAK = Metric(
     "leak", "largest advantage of the games or membership inferences of a model, at least "
     "0: how much better than chance the strongest measured attack distinguishes the data "
-    "sets", "gain", fields=(ATTACK,),
-    optional=(PAIR, *SEEN, EVENT), larger="worse", derived=True, assumes=IN_RUN,
+    "sets", "gain", fields=(fields.ATTACK,),
+    optional=(fields.PAIR, *SEEN, fields.EVENT), larger="worse", derived=True, assumes=IN_RUN,
     columns=(Column("leak"),), quantity="leak, to attack")  # fmt: skip

@@ -34,7 +34,7 @@ class Control(Record):
         epsilon: the true ε of the mutant at `delta`, if the privacy loss on the pair reaches it.
         certified: the lower bound on ε that the same game, pair and score certify for the mutant
             dependably: in all but one of its `runs`; of one run, at the level that such a power
-            takes (`dpaudit.auditor.games.certify.Level.dependable`).
+            takes (`dpaudit.auditor.games.Level.dependable`).
         found: whether `certified` exceeds the claimed ε.
         noise: the law of the noise that is planted in place of the mechanism's answers; None if the
             mutant is the mechanism with less noise, or marks its outputs.

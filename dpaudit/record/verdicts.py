@@ -9,24 +9,14 @@ from typing import Any
 from dpaudit.core import registry
 from dpaudit.core.membership import SEEN, WITNESS
 from dpaudit.core.rounding import at_least
-from dpaudit.record.result import (
-    AuditResult,
-    FindingRecord,
-    GameName,
-    Measurement,
-    PointRecord,
-    RunOutcome,
-    Untested,
-    VerdictRecord,
-    concluded,
-)
+from dpaudit.record import result as records
 from dpaudit.record.values import Control
 
 # Relative tolerance when an ε computed from the noise law is compared with a limit.
 _ROUNDING = 1e-6
 
 
-def verdicts(result: AuditResult) -> list[VerdictRecord]:
+def verdicts(result: records.AuditResult) -> list[records.VerdictRecord]:
     """Return the verdict on each model's claim at each ε.
 
     - `false`: a game about what the claim covers certifies more than the claimed ε.
@@ -43,7 +33,7 @@ def verdicts(result: AuditResult) -> list[VerdictRecord]:
         result: the record, whose models, sweep, measurements and findings decide.
     """
     variants = {model.label: model.variant for model in result.models}
-    games: dict[tuple[str, float], list[Measurement]] = {}
+    games: dict[tuple[str, float], list[records.Measurement]] = {}
     for measurement in result.measurements:
         if measurement.metric == "epsilon" and measurement.observer != WITNESS:
             games.setdefault((measurement.model, measurement.epsilon), []).append(measurement)
@@ -58,7 +48,7 @@ def verdicts(result: AuditResult) -> list[VerdictRecord]:
     ]
 
 
-def beside(result: AuditResult) -> Iterator[FindingRecord]:
+def beside(result: records.AuditResult) -> Iterator[records.FindingRecord]:
     """Yield what is certified to leak more than a claim allows where the claim is not about it.
 
     Such a leak breaks no claim; reports show it beside the verdict.
@@ -77,7 +67,7 @@ def beside(result: AuditResult) -> Iterator[FindingRecord]:
             and not measurement.tests(claim)
         ]
         if leaks:
-            yield FindingRecord(
+            yield records.FindingRecord(
                 model=point.model,
                 about="beside-claim",
                 text=f"More than the claimed ε = {claim.epsilon:g} is certified beside the claim, "
@@ -87,7 +77,7 @@ def beside(result: AuditResult) -> Iterator[FindingRecord]:
             )
 
 
-def decided(result: AuditResult) -> RunOutcome:
+def decided(result: records.AuditResult) -> records.RunOutcome:
     """Return the outcome of a run by its gates, verdicts and waivers.
 
     An expired waiver stops it, whatever became of its finding. A finding with an active waiver
@@ -100,10 +90,12 @@ def decided(result: AuditResult) -> RunOutcome:
         return "no decision"
     if result.stopping:
         return "stop"
-    return concluded([gate.outcome for gate in result.gates if gate.id not in result.waived])
+    return records.concluded(
+        [gate.outcome for gate in result.gates if gate.id not in result.waived]
+    )
 
 
-def waivable(result: AuditResult) -> set[str]:
+def waivable(result: records.AuditResult) -> set[str]:
     """Return the ids of the findings that a waiver may accept.
 
     These are false claims, and gates that fail or are inconclusive.
@@ -112,7 +104,7 @@ def waivable(result: AuditResult) -> set[str]:
     return false | {gate.id for gate in result.gates if gate.outcome != "pass"}
 
 
-def remedy(kind: str, number: Measurement) -> str:
+def remedy(kind: str, number: records.Measurement) -> str:
     """Say what decides a number that is too uncertain, as its kind of audit has it.
 
     Gates and reports take it from here alone; see `AuditKind.remedy`.
@@ -135,7 +127,7 @@ def in_id(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def above_by_law(measurement: Measurement, limit: float) -> bool:
+def above_by_law(measurement: records.Measurement, limit: float) -> bool:
     """Whether a pair's ε by the law of its noise exceeds a limit.
 
     Such an ε is not certified: it prevents a pass, but is no failure.
@@ -146,18 +138,18 @@ def above_by_law(measurement: Measurement, limit: float) -> bool:
     )
 
 
-def suggests_more(measurement: Measurement, limit: float) -> bool:
+def suggests_more(measurement: records.Measurement, limit: float) -> bool:
     """Whether the right guesses of a membership game are as frequent as at an ε above a limit."""
     return measurement.unit is not None and not measurement.estimate.value <= limit
 
 
 def _verdict(
-    point: PointRecord,
-    games: list[Measurement],
-    findings: Sequence[FindingRecord],
+    point: records.PointRecord,
+    games: list[records.Measurement],
+    findings: Sequence[records.FindingRecord],
     *,
     noiseless: bool,
-) -> VerdictRecord:
+) -> records.VerdictRecord:
     claim = point.claim
     if claim is not None:
         games = [game for game in games if game.tests(claim)]
@@ -173,7 +165,7 @@ def _verdict(
     }
     if claim is None or strongest is None:
         unknown = any(finding.lacks("epsilon", point.model, point.epsilon) for finding in findings)
-        return VerdictRecord(
+        return records.VerdictRecord(
             **known,
             verdict="not tested",
             reason="no claim" if claim is None else "finding" if unknown else "no game",
@@ -189,12 +181,12 @@ def _verdict(
     doubted = bool(laws) or any(suggests_more(game, claim.epsilon) for game in games)
     decisive = (max if any(game.unit for game in games) else min)(games, key=_least_factor)
     least = _least_found(decisive)
-    reason: Untested | None = None
+    reason: records.Untested | None = None
     if not false:
         reason = "doubt" if doubted else None if least else "no power"
         if any(finding.opens(game) for finding in findings for game in games):
             reason = "finding"
-    return VerdictRecord(
+    return records.VerdictRecord(
         **known,
         verdict="false" if false else "not tested" if reason else "survived",
         reason=reason,
@@ -205,19 +197,19 @@ def _verdict(
     )
 
 
-def _least_found(game: Measurement) -> Control | None:
+def _least_found(game: records.Measurement) -> Control | None:
     """Return the mutant with the least factor that a game finds; None without one."""
     mutants = (control for control in game.controls if control.found)
     return min(mutants, key=lambda control: control.factor, default=None)
 
 
-def _least_factor(game: Measurement) -> float:
+def _least_factor(game: records.Measurement) -> float:
     least = _least_found(game)
     return least.factor if least else math.inf
 
 
-def game_name(game: Measurement) -> GameName:
+def game_name(game: records.Measurement) -> records.GameName:
     """Return which game a measured ε is from."""
-    return GameName(
+    return records.GameName(
         attack=game.attack or "", pair=game.pair or "", observer=game.observer, unit=game.unit
     )

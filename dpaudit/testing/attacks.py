@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks import base as roles
 from dpaudit.core import releases
+from dpaudit.core.releases import Learning, Profile, Round, Submissions, UserItemPairs
 from dpaudit.core.streams import generator
-from dpaudit.core.transcripts import Learning, Round, Submissions, UserItemPairs
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Ratings, Scale
 
 # Trials, items, candidate values of a rating, length of lists, dimensions of factors.

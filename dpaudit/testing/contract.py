@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from dpaudit.attacks.base import Attack, Distinguisher, LearnedDistinguisher, Reads
-from dpaudit.auditor.games.certify import GameScores
+from dpaudit.auditor.games import GameScores
 from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import TargetUser, View

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpaudit.attacks.inference import LinearIdeal
-from dpaudit.core.releases import SeesItems, SeesTop, SideInformation, TopList
+from dpaudit.core.releases import Profile, SeesItems, SeesTop, SideInformation, TopList
 from dpaudit.core.streams import Streams
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.item_item.cosine import Cosine

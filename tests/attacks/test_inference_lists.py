@@ -10,8 +10,8 @@ from scipy import stats
 
 from dpaudit.attacks.inference import ListIdeal
 from dpaudit.audits.on_demand.measures import run_risk
+from dpaudit.core.releases import Profile
 from dpaudit.core.streams import Streams
-from dpaudit.core.user_profile import Profile
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.top_k.bounds import own_rating
 from dpaudit.defenses.top_k.defense import TopK

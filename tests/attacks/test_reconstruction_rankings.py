@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpaudit.attacks.reconstruction import RankingReconstruction
-from dpaudit.auditor.top_lists import precision_and_recall
+from dpaudit.auditor.trainings import precision_and_recall
 from dpaudit.core.errors import InputError
 from dpaudit.core.releases import ItemFactors
 from dpaudit.data.ratings import Ratings, Scale

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.reconstruction import FromSubmissions, Reconstruction
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.releases import ItemFactors
+from dpaudit.core.releases import ItemFactors, Learning, Submissions
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Learning, Submissions
 from dpaudit.data.ratings import Friends, Ratings, Scale
 from dpaudit.defenses.social.privsr import PrivSR
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dpaudit.auditor import gate as gates
-from dpaudit.auditor.games.certify import Bar
+from dpaudit.auditor.games import Bar
 from dpaudit.auditor.gate import Trainings, bars, identifier, rule
 from dpaudit.auditor.measure import MetricKey
 from dpaudit.audits.membership.trainings import JudgedTrainings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -74,6 +74,23 @@ def test_shards_that_share_a_folder_give_the_record_in_few_rounds(
     # Every task was run once.
     keys = [read(tmp_path / f"tasks-{index}-of-3.sqlite").keys for index in (1, 2, 3)]
     assert sum(map(len, keys)) == len(set.union(*keys)) == len(read(tmp_path / NAME).keys)
+
+
+def test_a_shard_says_that_the_whole_run_beside_it_is_another(tmp_path: Path) -> None:
+    class Told(Progress):
+        notes: ClassVar[list[str]] = []
+
+        def note(self, text: str) -> None:
+            self.notes.append(text)
+
+    with opened(tmp_path, {"code": "other"}) as store:
+        store.put("key", "stage", 1, 0.5, "result")
+    run_shard(
+        Plan(Config.model_validate(TRAINED), RunFolder(tmp_path)), Shard(1, 2), progress=Told()
+    )
+    assert len(Told.notes) == 1
+    assert f"{NAME} is of another run (other code of dpaudit or of a plug-in" in Told.notes[0]
+    assert Told.notes[0].endswith("so it is not used")
 
 
 def test_what_the_shards_leave_open_the_run_finishes(tmp_path: Path) -> None:

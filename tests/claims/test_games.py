@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpaudit.auditor.games import game as game_module
+from dpaudit.auditor import games as game_module
 from dpaudit.claims import park_acharya_2011 as data
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame, described
 from dpaudit.claims.park_acharya_2011 import first_of_two

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from dpaudit.auditor.games import certify
+from dpaudit.auditor import games as certify
 from dpaudit.bounds.planning import found_from
 from dpaudit.claims import verify as module
 from dpaudit.claims.record import Check, PublishedClaim, Verdict, Verification

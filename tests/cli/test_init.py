@@ -16,7 +16,7 @@ from configs import load_as  # type: ignore[import-not-found]
 from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
-from dpaudit.cli.init import defense_sizes, least_raters
+from dpaudit.cli.draft import defense_sizes, least_raters
 from dpaudit.config.tables import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.errors import DataError

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import Profile
 from dpaudit.data.ratings import Friends, Ratings, Scale, from_profiles
 
 STARS = Scale(1, 5, 1)

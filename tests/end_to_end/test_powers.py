@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dpaudit.auditor.games.certify import control_seed
+from dpaudit.auditor.games import control_seed
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.claims import report as reports
 from dpaudit.claims.catalogue import catalogue, chosen

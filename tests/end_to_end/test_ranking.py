@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dpaudit.attacks.reconstruction import RankingReconstruction
 from dpaudit.auditor.run import run_audit
-from dpaudit.auditor.top_lists import most_popular, precision_and_recall
+from dpaudit.auditor.trainings import most_popular, precision_and_recall
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core.streams import Streams
 from dpaudit.data.folds import random_folds

@@ -46,10 +46,11 @@ def held(store: Store) -> list[int]:
 
 def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     path = filled(tmp_path / "new" / "folder")
-    with opened(path.parent, IDENTITY) as store:
+    notes: list[str] = []
+    with opened(path.parent, IDENTITY, note=notes.append) as store:
         assert held(store) == [0, 1, 2, 3]
         assert store.get("key 4") is None
-        assert store.notes == []
+        assert notes == []
     assert path.stat().st_mode & 0o077 == 0  # nobody else reads it
 
 
@@ -63,21 +64,24 @@ def test_what_was_not_yet_committed_is_there_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["code", "seed"])
 def test_the_store_of_another_run_is_not_used_and_it_says_why(tmp_path: Path, name: str) -> None:
     filled(tmp_path)
-    with opened(tmp_path, IDENTITY | {name: "other"}) as store:
+    notes: list[str] = []
+    with opened(tmp_path, IDENTITY | {name: "other"}, note=notes.append) as store:
         assert held(store) == []
-        [note] = store.notes
+        [note] = notes
     assert "is of another run (other " in note
     assert name in note
     assert "starts anew" in note
-    with opened(tmp_path, IDENTITY | {name: "other"}) as store:
-        assert store.notes == []
+    notes.clear()
+    with opened(tmp_path, IDENTITY | {name: "other"}, note=notes.append) as store:
+        assert notes == []
 
 
 def test_fresh_drops_what_is_there(tmp_path: Path) -> None:
     filled(tmp_path)
-    with opened(tmp_path, IDENTITY, fresh=True) as store:
+    notes: list[str] = []
+    with opened(tmp_path, IDENTITY, fresh=True, note=notes.append) as store:
         assert held(store) == []
-        assert store.notes == []
+        assert notes == []
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
@@ -119,15 +123,17 @@ def test_no_flipped_byte_gives_a_wrong_result(tmp_path: Path) -> None:
         changed = bytearray(good)
         changed[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(bytes(changed))
-        with opened(tmp_path, IDENTITY) as store:
+        notes: list[str] = []
+        with opened(tmp_path, IDENTITY, note=notes.append) as store:
             # Damage is told; or the byte is one that SQLite does not read.
-            assert store.notes or held(store) == [0, 1, 2, 3]
+            assert notes or held(store) == [0, 1, 2, 3]
             counts.append(len(held(store)))
             for number, value in enumerate(VALUES):
                 store.put(f"key {number}", "stage", 1, 0.5, value)
-        with opened(tmp_path, IDENTITY) as store:
+        notes.clear()
+        with opened(tmp_path, IDENTITY, note=notes.append) as store:
             assert held(store) == [0, 1, 2, 3]
-            assert store.notes == []
+            assert notes == []
     assert min(counts) < 4  # some changes hit a result
 
 
@@ -137,8 +143,9 @@ def test_a_truncated_file_is_told_and_mended(tmp_path: Path) -> None:
     good = path.read_bytes()
     for size in [0, 1, 100, 4096, *range(10_000, len(good), len(good) // 12)]:
         path.write_bytes(good[:size])
-        with opened(tmp_path, IDENTITY) as store:
-            assert len(store.notes) == 1
+        notes: list[str] = []
+        with opened(tmp_path, IDENTITY, note=notes.append) as store:
+            assert len(notes) == 1
             there = [number for number in range(20) if store.get(f"key {number}") is not None]
             assert all(same(store.get(f"key {number}"), big[number]) for number in there)
 
@@ -155,9 +162,10 @@ def test_a_commit_that_was_cut_is_rolled_back(tmp_path: Path) -> None:
         for path in tmp_path.glob(f"{NAME}*"):
             (other / path.name).write_bytes(path.read_bytes())
     assert (other / f"{NAME}-journal").exists()
-    with opened(other, IDENTITY) as store:
+    notes: list[str] = []
+    with opened(other, IDENTITY, note=notes.append) as store:
         assert held(store) == [0, 1, 2, 3]
-        assert store.notes == []
+        assert notes == []
 
 
 @pytest.fixture
@@ -191,9 +199,10 @@ def test_a_full_disk_is_one_sentence_and_loses_no_committed_result(small_disk: P
     assert "full" in str(failed.value)
     assert "free the disk" in str(failed.value)
     (small_disk / "ballast").unlink()
-    with opened(small_disk, IDENTITY) as store:
+    notes: list[str] = []
+    with opened(small_disk, IDENTITY, note=notes.append) as store:
         assert held(store) == [0, 1, 2, 3]
-        assert store.notes == []
+        assert notes == []
 
 
 def test_a_disk_that_is_full_at_the_end_costs_no_finished_run(

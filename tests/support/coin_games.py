@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dpaudit.auditor.games.certify import GameScores
+from dpaudit.auditor.games import GameScores
 from dpaudit.claims.record import Check, PublishedClaim, Verdict
 from dpaudit.core.estimate import Estimate
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import SubmissionTest
-from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
+from dpaudit.core.releases import Round, UserItemPairs, Verdicts
 
 ITEMS = 3
 

@@ -12,7 +12,7 @@ from scipy import special
 from dpaudit.attacks.base import Form, SubmissionTest, TranscriptReader
 from dpaudit.attacks.federated.residuals import Numbers
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
+from dpaudit.core.releases import Round, UserItemPairs, Verdicts
 from dpaudit.kernels.federated import transcripts as folds
 
 # Memory lengths of a pair's mean projection, in submissions: all, and few enough to follow

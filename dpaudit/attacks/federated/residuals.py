@@ -23,8 +23,8 @@ from scipy import special
 
 from dpaudit.attacks.base import Form, SubmissionTest, TranscriptReader
 from dpaudit.core.plugin import STRICT
+from dpaudit.core.releases import FloatArray, IntArray, Round, UserItemPairs, Verdicts
 from dpaudit.core.streams import stream_key
-from dpaudit.core.transcripts import Floats, Indices, Round, UserItemPairs, Verdicts
 from dpaudit.kernels import noise
 from dpaudit.kernels.federated import transcripts as folds
 from dpaudit.kernels.likelihood import minus_logs
@@ -80,7 +80,7 @@ class Residuals(ABC):
         return Verdicts(scores, p_values if self._known else None)
 
     @abstractmethod
-    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+    def fold(self, place: IntArray, shown: FloatArray, fakes: FloatArray) -> None:
         """Process the residuals `shown − fakes` of the pairs in `place`."""
 
     @abstractmethod
@@ -173,7 +173,7 @@ class _Student(Residuals):
         self.mean = np.zeros((len(pairs), pairs.dimensions), np.float32)
         self.square = np.zeros_like(self.mean)
 
-    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+    def fold(self, place: IntArray, shown: FloatArray, fakes: FloatArray) -> None:
         items = self.pairs.items
         folds.fold_moments(place, shown, fakes, items, self.count, self.mean, self.square)
 
@@ -196,7 +196,7 @@ class _Sign(Residuals):
         self.above = np.zeros((len(pairs), pairs.dimensions), np.int32)
         self.below = np.zeros_like(self.above)
 
-    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+    def fold(self, place: IntArray, shown: FloatArray, fakes: FloatArray) -> None:
         folds.fold_signs(place, shown, fakes, self.pairs.items, self.above, self.below)
 
     def judge(self) -> tuple[Numbers, Numbers]:
@@ -215,7 +215,7 @@ class _Normal(Residuals):
         super().__init__(pairs, about)
         self.mean = np.zeros((len(pairs), pairs.dimensions), np.float32)
 
-    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+    def fold(self, place: IntArray, shown: FloatArray, fakes: FloatArray) -> None:
         folds.fold_means(place, shown, fakes, self.pairs.items, self.count, self.mean)
 
     def judge(self) -> tuple[Numbers, Numbers]:
@@ -230,7 +230,7 @@ class _Hotelling(Residuals):
         self.mean = np.zeros((len(pairs), size))
         self.scatter = np.zeros((len(pairs), size, size))
 
-    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+    def fold(self, place: IntArray, shown: FloatArray, fakes: FloatArray) -> None:
         items = self.pairs.items
         folds.fold_scatter(place, shown, fakes, items, self.count, self.mean, self.scatter)
 
@@ -296,10 +296,10 @@ class _Each(Residuals):
         super().__init__(pairs, about)
         self.energy = np.zeros(len(pairs))
 
-    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+    def fold(self, place: IntArray, shown: FloatArray, fakes: FloatArray) -> None:
         folds.fold_energy(place, shown, fakes, self.pairs.items, self.count, self.energy)
 
-    def terms(self) -> Indices:
+    def terms(self) -> IntArray:
         """Return the number of squared norms in the energy `(P,)`."""
         return self.count
 
@@ -320,11 +320,11 @@ class _Difference(_Each):
         super().__init__(pairs, about)
         self.last = np.zeros((len(pairs), pairs.dimensions), np.float32)
 
-    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+    def fold(self, place: IntArray, shown: FloatArray, fakes: FloatArray) -> None:
         items = self.pairs.items
         folds.fold_differences(place, shown, fakes, items, self.count, self.last, self.energy)
 
-    def terms(self) -> Indices:
+    def terms(self) -> IntArray:
         return self.count // 2
 
 
@@ -395,15 +395,15 @@ class _StoredResiduals(Residuals):
             purpose: stream_key(seed, f"two-sample {purpose}")
             for purpose in ("own", "left", "right")
         }
-        self.places: list[Indices] = []
-        self.parts: list[Floats] = []
+        self.places: list[IntArray] = []
+        self.parts: list[FloatArray] = []
 
-    def fold(self, place: Indices, shown: Floats, fakes: Floats) -> None:
+    def fold(self, place: IntArray, shown: FloatArray, fakes: FloatArray) -> None:
         self.places.append(place.copy())
         self.parts.append(shown - fakes[self.pairs.items[place]])
         self.count[place] += 1
 
-    def sequences(self) -> Iterator[tuple[int, Floats, Floats]]:
+    def sequences(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Yield each pair with submissions, its residuals in order, and as many fakes `(k, d)`."""
         if not self.parts:
             return
@@ -414,7 +414,7 @@ class _StoredResiduals(Residuals):
             k = int(self.count[pair])
             yield pair, residuals[ends[pair] - k : ends[pair]], self.draw("own", pair, k)
 
-    def draw(self, purpose: str, trial: int, count: int) -> Floats:
+    def draw(self, purpose: str, trial: int, count: int) -> FloatArray:
         """Draw residuals of fakes `(count, d)`; a larger count has the same first rows."""
         pairs = self.pairs
         flat = np.empty((1, count * pairs.dimensions), np.float32)
@@ -481,7 +481,7 @@ class _EnergyDistance(_StoredResiduals):
         return scores, p_values
 
 
-def _distances(left: Floats, right: Floats) -> Numbers:
+def _distances(left: FloatArray, right: FloatArray) -> Numbers:
     """Return the energy distance of the first k rows of two samples, k from 1 on `(K,)`."""
     distances = np.empty(len(left))
     folds.energy_distances(left, right, distances)

@@ -15,8 +15,14 @@ from dpaudit.attacks import base as roles
 from dpaudit.attacks.base import Form, Numbers, Signals
 from dpaudit.core.errors import InputError
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors, ItemList, Predictions, SimilarityRows, TargetUser
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import (
+    ItemFactors,
+    ItemList,
+    Predictions,
+    Profile,
+    SimilarityRows,
+    TargetUser,
+)
 from dpaudit.kernels.normal_equations import inverses, ridged, solved
 
 # A standard deviation is at least this share of the feature's standard deviation over all targets

@@ -30,10 +30,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.attributes import Features, indicators, probabilities
-from dpaudit.auditor.context import Context, Subject
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, judged_bases, points
-from dpaudit.auditor.no_model import attempted, diverged
-from dpaudit.auditor.records import data_record
+from dpaudit.auditor.measure import (
+    Context,
+    Measure,
+    MetricKey,
+    RecordPart,
+    Subject,
+    data_record,
+    judged_bases,
+    points,
+)
+from dpaudit.auditor.trainings import attempted, diverged
 from dpaudit.audits.attributes.config import Attributes, AttributesConfig, Seen
 from dpaudit.audits.models.subject import MemberModel, MemberPoint, points_of
 from dpaudit.bounds.frequentist.intervals import student_mean

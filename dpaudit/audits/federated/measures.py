@@ -12,10 +12,16 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.attacks.base import SubmissionTest
-from dpaudit.auditor.context import Context
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, points
-from dpaudit.auditor.no_model import attempted, diverged
-from dpaudit.auditor.records import attack_record
+from dpaudit.auditor.measure import (
+    Context,
+    Measure,
+    MetricKey,
+    RecordPart,
+    attack_record,
+    gated,
+    points,
+)
+from dpaudit.auditor.trainings import attempted, diverged
 from dpaudit.audits.federated import transcripts
 from dpaudit.audits.federated.config import FederatedConfig, Transcript
 from dpaudit.audits.federated.transcripts import Finding, Truth, gated_divergence

@@ -22,8 +22,8 @@ from dpaudit.bounds.frequentist.roc import clustered_auc, rate_at
 from dpaudit.bounds.multiplicity import discoveries
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.releases import Round, UserItemPairs, Verdicts
 from dpaudit.core.streams import generator
-from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 from dpaudit.defenses.federated.fake_gradients import Distances, TrainingTranscript
 from dpaudit.kernels.federated.transcripts import add_normal, add_two_valued
 from dpaudit.record.result import WHOLE

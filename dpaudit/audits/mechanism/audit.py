@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box.encoding import joined_batches
 from dpaudit.attacks.black_box.learned import LearnedScore
 from dpaudit.attacks.black_box.prospects import prospect
-from dpaudit.auditor.games.certify import Bar, certify, reported
+from dpaudit.auditor.games import Bar, certify, reported
 from dpaudit.audits.mechanism.calls import Calls, Mechanism, Score, same_data
 from dpaudit.audits.mechanism.game import SHARE, OutputBound, drift, exceptions, with_exceptions
 from dpaudit.audits.mechanism.planted import PlantedGame, repeated

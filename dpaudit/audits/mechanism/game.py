@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.black_box.learned import LearnedScore
-from dpaudit.auditor.games.certify import GameScores, Level, bound
+from dpaudit.auditor.games import GameScores, Level, bound
 from dpaudit.audits.mechanism.calls import (
     MOST,
     Calls,

@@ -57,8 +57,8 @@ from typing import Any
 import numpy as np
 
 from dpaudit.attacks.black_box.encoding import as_batch
-from dpaudit.auditor.games import certify as certifying
-from dpaudit.auditor.games.certify import Bar
+from dpaudit.auditor import games as certifying
+from dpaudit.auditor.games import Bar
 from dpaudit.audits.mechanism import plants
 from dpaudit.audits.mechanism.calls import OutputTrials, Score, taken
 from dpaudit.audits.mechanism.game import OutputBound, OutputCertificate

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Self
 
-from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
+from dpaudit.auditor.measure import Context, Measure, MetricKey, RecordPart, Subject
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit_pairs
 from dpaudit.audits.mechanism.calls import Score, failed
 from dpaudit.audits.mechanism.config import MechanismConfig, PythonDefense

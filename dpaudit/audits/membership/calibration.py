@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference, Numbers, Signals
 from dpaudit.attacks.membership.features import direction
-from dpaudit.auditor.games.certify import CoinScores, Level, bound
+from dpaudit.auditor.games import CoinScores, Level, bound
 from dpaudit.audits.membership.config import chooses_by_targets, choosing_targets
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon
 from dpaudit.bounds.frequentist.roc import above_each, calls

@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpaudit.auditor.games.certify import LADDER
+from dpaudit.auditor.games import LADDER
 from dpaudit.auditor.gate import rule
 from dpaudit.auditor.measure import NEXT, MetricKey, picked
 from dpaudit.auditor.plan import Plan

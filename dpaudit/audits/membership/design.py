@@ -19,8 +19,8 @@ from dpaudit.attacks.membership.features import Known, Pairs, Users
 from dpaudit.audits.membership.config import FEWEST_HELD_OUT, Membership
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.membership import Unit
+from dpaudit.core.releases import Profile
 from dpaudit.core.streams import generator
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.interactions import Interactions, interactions_of
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.cells import in_unit_of

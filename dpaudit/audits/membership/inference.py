@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.context import Context
-from dpaudit.auditor.games.certify import LADDER, Bar, Certificate, certify
+from dpaudit.auditor.games import LADDER, Bar, Certificate, certify
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import MetricKey, of_trainings, picked
+from dpaudit.auditor.measure import Context, MetricKey, of_trainings, picked
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.membership import calibration
 from dpaudit.audits.membership.calibration import Calibration, Curve, Judged, Trials, noise_laws
 from dpaudit.audits.membership.config import MembershipConfig

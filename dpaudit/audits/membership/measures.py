@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor import measure
-from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.distinguishing import contradictions, leaks
-from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
-from dpaudit.auditor.no_model import diverged
-from dpaudit.auditor.records import attack_record, data_record
-from dpaudit.auditor.top_lists import most_popular, ndcg
+from dpaudit.auditor.measure import (
+    Context,
+    Measure,
+    MetricKey,
+    RecordPart,
+    Subject,
+    attack_record,
+    data_record,
+)
+from dpaudit.auditor.trainings import diverged, joint_mean, most_popular, ndcg
 from dpaudit.audits.membership import decisions, probes, training
 from dpaudit.audits.membership.calibration import Trials, division
 from dpaudit.audits.membership.config import Membership, MembershipConfig

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.auditor.no_model import attempted
+from dpaudit.auditor.trainings import attempted
 from dpaudit.audits.membership.calibration import Trials
 from dpaudit.audits.membership.config import Membership
 from dpaudit.audits.membership.design import Design

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.membership.features import OF_INTERACTIONS, OF_USERS, Numbers, Shown
-from dpaudit.auditor.no_model import outcomes
-from dpaudit.auditor.top_lists import hit_rate_and_mrr, ndcg, precision_and_recall
+from dpaudit.auditor.trainings import hit_rate_and_mrr, ndcg, outcomes, precision_and_recall
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.models.config import SHOWN

@@ -26,8 +26,8 @@ from typing import Any, Self
 import numpy as np
 
 from dpaudit.auditor.gate import Needed, Ruling, Trainings
-from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.measure import NEXT
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.membership.calibration import coins_needed
 from dpaudit.audits.membership.config import MOST_CALIBRATING, default_calibrating
 from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpaudit.auditor.records import model_record, point_record
+from dpaudit.auditor.measure import model_record, point_record
 from dpaudit.audits.deletion.config import forgetting, recorded, traits_of
 from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.config.model import Model

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.auditor.distinguishing import GameMeasure, OneGame
-from dpaudit.auditor.games.certify import GameScores
-from dpaudit.auditor.games.game import DistinguishingGame
+from dpaudit.auditor.games import DistinguishingGame, GameScores
 from dpaudit.auditor.kind import Forecast
 from dpaudit.auditor.measure import RecordPart
 from dpaudit.auditor.plan import Plan

@@ -21,17 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Inference, ListInference
-from dpaudit.auditor.context import Context
-from dpaudit.auditor.measure import Measure, MetricKey, gated, points
+from dpaudit.auditor.measure import Context, Measure, MetricKey, gated, points
 from dpaudit.audits.on_demand.config import Convergence, OnDemandConfig
 from dpaudit.audits.on_demand.subject import OnDemandModel, OnDemandModels
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.config.tables import Attack
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.releases import SeesItems, SeesTop
+from dpaudit.core.releases import Profile, SeesItems, SeesTop
 from dpaudit.core.streams import Key, Streams, generator, stream_key
-from dpaudit.core.user_profile import Profile
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.defenses.item_model import ExactScores, ItemModel
 from dpaudit.defenses.top_k.laws import ranked

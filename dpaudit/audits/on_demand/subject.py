@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
-from dpaudit.auditor.context import Context, Subject
-from dpaudit.auditor.records import attack_record, data_record, model_record, point_record
+from dpaudit.auditor.measure import (
+    Context,
+    Subject,
+    attack_record,
+    data_record,
+    model_record,
+    point_record,
+)
 from dpaudit.audits.on_demand.config import OnDemandConfig
 from dpaudit.config.gate import check_rated
 from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import Profile
 from dpaudit.data.folds import split_users
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense

@@ -16,8 +16,8 @@ from dpaudit.attacks.base import Numbers, SybilAttack
 from dpaudit.audits.on_demand.games import laplace_tail
 from dpaudit.audits.on_demand.measures import choose, draw_trials, run_blocks
 from dpaudit.core.errors import ConfigError, DataError, InputError
+from dpaudit.core.releases import Profile
 from dpaudit.core.streams import Streams
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingAdded, without
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import OnDemandDefense, PredictionDefense, Similarities

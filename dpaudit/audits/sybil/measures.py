@@ -11,17 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import PassiveAttack, SybilAttack
-from dpaudit.auditor.measure import Measure, MetricKey, points
-from dpaudit.auditor.records import attack_record
+from dpaudit.auditor.measure import Measure, MetricKey, attack_record, points
 from dpaudit.audits.on_demand.measures import draw_trials, run_blocks
 from dpaudit.audits.on_demand.subject import OnDemandModel, OnDemandModels
 from dpaudit.audits.sybil.averaging import increasing, run_sybil
 from dpaudit.audits.sybil.config import Sybil, SybilConfig
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.core.errors import ConfigError, DataError, InputError
-from dpaudit.core.releases import ItemList
+from dpaudit.core.releases import ItemList, Profile
 from dpaudit.core.streams import Streams, generator
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.execution.executor import INLINE, Executor

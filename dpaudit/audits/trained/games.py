@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher
 from dpaudit.auditor.distinguishing import GameMeasure, OneGame, game_key
-from dpaudit.auditor.games.certify import CoinScores, GameScores
-from dpaudit.auditor.games.game import CERTAIN, DistinguishingGame, in_blocks
+from dpaudit.auditor.games import CERTAIN, CoinScores, DistinguishingGame, GameScores, in_blocks
 from dpaudit.auditor.measure import MetricKey, RecordPart, gated, points
-from dpaudit.auditor.no_model import attempted
+from dpaudit.auditor.trainings import attempted
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.pairs import MANY, PairSearch, sees_steps, trained_game
 from dpaudit.audits.trained.subject import TrainedModel, TrainedModels, fitting

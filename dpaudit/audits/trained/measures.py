@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart, gated, metric_of, points
-from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.auditor.trainings import attempted, diverged
 from dpaudit.audits.trained import subject as trained
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.recovery import Recovery, recovery_keys

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
-from dpaudit.auditor.games.game import DistinguishingGame
+from dpaudit.auditor.games import DistinguishingGame
 from dpaudit.config.model import Model
 from dpaudit.config.tables import Game, check_covered, observer_of
 from dpaudit.core.claim import Adjacency, Claim, covered_adjacencies

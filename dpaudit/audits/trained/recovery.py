@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import SubmissionReconstruction
 from dpaudit.auditor import measure
 from dpaudit.auditor.measure import Measure, MetricKey, RecordPart
-from dpaudit.auditor.no_model import attempted, diverged
+from dpaudit.auditor.trainings import attempted, diverged
 from dpaudit.audits.trained import subject as trained
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import Numbers, Probe, ProbedTraining, Scores, TrainedModel

@@ -16,12 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import LearnedDistinguisher
-from dpaudit.auditor.context import Context, Subject
-from dpaudit.auditor.means import joint_mean
-from dpaudit.auditor.measure import MetricKey
-from dpaudit.auditor.no_model import joined, outcomes
-from dpaudit.auditor.records import attack_record, data_record, model_record, point_record
-from dpaudit.auditor.top_lists import most_popular, ndcg, precision_and_recall
+from dpaudit.auditor.measure import (
+    Context,
+    MetricKey,
+    Subject,
+    attack_record,
+    data_record,
+    model_record,
+    point_record,
+)
+from dpaudit.auditor.trainings import (
+    joined,
+    joint_mean,
+    most_popular,
+    ndcg,
+    outcomes,
+    precision_and_recall,
+)
 from dpaudit.audits.trained.config import Train, TrainedConfig, check_reading
 from dpaudit.audits.trained.pairs import PairSearch, check_games
 from dpaudit.bounds.frequentist.intervals import student_mean

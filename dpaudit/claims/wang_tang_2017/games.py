@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing import LikelihoodRatio
-from dpaudit.auditor.games.certify import GameScores
-from dpaudit.auditor.games.game import CERTAIN
+from dpaudit.auditor.games import CERTAIN, GameScores
 from dpaudit.audits.trained.pairs import DataPair
 from dpaudit.claims.games import DataGame, StepsGame, graded, scored
 from dpaudit.core.errors import ConfigError, RunError

@@ -15,9 +15,15 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
+from dpaudit.core.releases import (
+    ItemFactors,
+    NoisedSteps,
+    Observer,
+    Round,
+    StepsPair,
+    UserItemPairs,
+)
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Round, UserItemPairs
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.defenses.factors import FactorModels, joined
 from dpaudit.defenses.federated.settings import Candidates, FakeGradientsSettings, Floats, Indices

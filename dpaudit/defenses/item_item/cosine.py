@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass as parameters
 
 from dpaudit.core.errors import DataError
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import Profile
 from dpaudit.data.neighbors import RatingAdded
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.base import PredictionPair

@@ -32,6 +32,7 @@ from dpaudit.core.releases import (
     Observer,
     Predictions,
     PreparedPair,
+    Profile,
     Request,
     SeesTop,
     SideInformation,
@@ -39,7 +40,6 @@ from dpaudit.core.releases import (
     View,
 )
 from dpaudit.core.streams import Streams
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
 from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense

@@ -16,9 +16,8 @@ from dpaudit.core.claim import Variant
 from dpaudit.core.errors import InputError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import Observer
+from dpaudit.core.releases import FloatArray, IntArray, Observer
 from dpaudit.core.streams import Streams
-from dpaudit.core.user_profile import FloatArray, IntArray
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.neighborhood.similarity import item_means

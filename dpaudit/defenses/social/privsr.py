@@ -16,9 +16,8 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import NoisedSteps, Observer, StepsPair
+from dpaudit.core.releases import Learning, NoisedSteps, Observer, StepsPair, Submissions
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Learning, Submissions
 from dpaudit.data.ratings import Ratings
 from dpaudit.defenses.base import SubmittingDefense, Targets
 from dpaudit.defenses.factors import FactorModels, Floats, Indices

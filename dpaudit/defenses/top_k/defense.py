@@ -15,9 +15,16 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import ItemList, ListPair, Observer, PreparedPair, SideInformation, View
+from dpaudit.core.releases import (
+    ItemList,
+    ListPair,
+    Observer,
+    PreparedPair,
+    Profile,
+    SideInformation,
+    View,
+)
 from dpaudit.core.streams import Streams
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.base import BLOCK, EntryPair, ListDefense

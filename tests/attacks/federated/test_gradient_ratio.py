@@ -15,7 +15,7 @@ from submission_cases import p_values_of, verdicts_of  # type: ignore[import-not
 
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.residuals import ZeroMean
-from dpaudit.core.transcripts import Round, UserItemPairs
+from dpaudit.core.releases import Round, UserItemPairs
 
 Numbers = NDArray[Any]
 Attack = GradientRatio | ZeroMean

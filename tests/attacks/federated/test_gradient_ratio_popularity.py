@@ -7,7 +7,7 @@ import numpy as np
 from dpaudit.attacks.base import SubmissionTest
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio, Popularity
 from dpaudit.attacks.federated.residuals import Energy, TwoSample, ZeroMean
-from dpaudit.core.transcripts import Round, UserItemPairs
+from dpaudit.core.releases import Round, UserItemPairs
 
 
 def test_scores_are_what_is_known_of_the_items_whatever_is_seen() -> None:

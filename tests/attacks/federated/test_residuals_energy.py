@@ -11,7 +11,7 @@ from scipy import stats
 from submission_cases import ITEMS, observed_pairs, p_values_of, verdicts_of  # type: ignore[import-not-found]
 
 from dpaudit.attacks.federated.residuals import Energy
-from dpaudit.core.transcripts import Round, UserItemPairs
+from dpaudit.core.releases import Round, UserItemPairs
 
 Numbers = NDArray[Any]
 SIZE, SIGMA = 4, 1.5

@@ -18,7 +18,7 @@ from dpaudit.attacks.federated.residuals import (
     _kolmogorov_tail,
     _StoredResiduals,
 )
-from dpaudit.core.transcripts import Round, UserItemPairs
+from dpaudit.core.releases import Round, UserItemPairs
 
 Numbers = NDArray[Any]
 

@@ -12,7 +12,7 @@ from statsmodels.stats.multivariate import test_mvmean as mean_test
 from submission_cases import ITEMS, observed_pairs, p_values_of, verdicts_of  # type: ignore[import-not-found]
 
 from dpaudit.attacks.federated.residuals import ZeroMean
-from dpaudit.core.transcripts import Round, UserItemPairs
+from dpaudit.core.releases import Round, UserItemPairs
 
 Numbers = NDArray[Any]
 STATISTICS = ["t", "sign", "hotelling", "z"]

@@ -10,8 +10,7 @@ from sklearn.covariance import LedoitWolf
 
 from dpaudit.attacks.membership.inference import Canary, NormalRatio
 from dpaudit.core.errors import InputError
-from dpaudit.core.releases import ItemFactors, Predictions, SimilarityRows, TargetUser
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import ItemFactors, Predictions, Profile, SimilarityRows, TargetUser
 
 Exact = NDArray[np.float64]
 W, M, D = 6, 9, 3

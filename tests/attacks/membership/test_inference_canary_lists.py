@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.membership.inference import Canary, PlaceRatio
 from dpaudit.core.errors import InputError
-from dpaudit.core.releases import ItemList, TargetUser
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import ItemList, Profile, TargetUser
 
 NOBODY = Profile(np.empty(0, np.int32), np.empty(0, np.float32))
 

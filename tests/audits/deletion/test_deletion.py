@@ -15,10 +15,10 @@ from membership_cases import Ignorant, small_ratings, small_table  # type: ignor
 from pydantic import ValidationError
 from rich.console import Console
 
-from dpaudit.auditor.context import Context
 from dpaudit.auditor.gate import Trainings, judge, judge_run
-from dpaudit.auditor.no_model import diverged
+from dpaudit.auditor.measure import Context
 from dpaudit.auditor.plan import Plan
+from dpaudit.auditor.trainings import diverged
 from dpaudit.audits.deletion.sections import printed, sentence, units, witnessed, word
 from dpaudit.audits.membership.config import Membership, MembershipConfig
 from dpaudit.audits.membership.design import Design

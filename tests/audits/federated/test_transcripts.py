@@ -19,8 +19,8 @@ from dpaudit.attacks.base import SubmissionTest
 from dpaudit.attacks.federated.gradient_ratio import GradientRatio
 from dpaudit.attacks.federated.residuals import Energy, TwoSample, ZeroMean
 from dpaudit.audits.federated.transcripts import Checkpoint, Finding, Truth, run_transcript
+from dpaudit.core.releases import Round, UserItemPairs, Verdicts
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Round, UserItemPairs, Verdicts
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.federated.fake_gradients import Distances, FakeGradients
 

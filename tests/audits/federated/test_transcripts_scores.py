@@ -32,8 +32,8 @@ from dpaudit.audits.federated.transcripts import (
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.bounds.frequentist.roc import calls, clustered_auc
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.releases import UserItemPairs, Verdicts
 from dpaudit.core.streams import generator
-from dpaudit.core.transcripts import UserItemPairs, Verdicts
 from dpaudit.defenses.federated.fake_gradients import Distances
 
 Exact = NDArray[np.float64]

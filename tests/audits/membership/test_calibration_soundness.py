@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.membership.calibration import Curve, Judged, Trials, certified, rivals
 from dpaudit.config.tables import battery
 

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.attacks.membership.inference import GlobalThreshold
-from dpaudit.auditor.context import Context
+from dpaudit.auditor.measure import Context
 from dpaudit.auditor.plan import Plan, RunFolder
 from dpaudit.auditor.run import cost_of, merge, run_audit, run_shard
 from dpaudit.audits.membership.config import MembershipConfig

@@ -12,7 +12,7 @@ import pytest
 from membership_cases import Copying, Ignorant, small_ratings, small_table  # type: ignore[import-not-found]
 from scipy.sparse import csr_array
 
-from dpaudit.auditor.top_lists import ndcg
+from dpaudit.auditor.trainings import ndcg
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import (
     BESIDE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.membership.calibration import coins_needed
 from dpaudit.audits.membership.trainings import JudgedTrainings
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon

@@ -8,7 +8,7 @@ from executors import on_threads  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from dpaudit.audits.on_demand.measures import ALL, EXPLORED, MOST, chosen_users, mean_divergence
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import Profile
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.laws import SetChain

@@ -30,9 +30,8 @@ from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.config.model import Model
 from dpaudit.core.errors import DataError
-from dpaudit.core.releases import SeesItems, SeesTop
+from dpaudit.core.releases import Profile, SeesItems, SeesTop
 from dpaudit.core.streams import Streams, stream_key
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.item_item.cosine import Cosine

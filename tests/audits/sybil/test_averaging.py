@@ -21,9 +21,8 @@ from dpaudit.audits.sybil.averaging import (
     run_sybil,
 )
 from dpaudit.core.errors import ConfigError, DataError, InputError
-from dpaudit.core.releases import ItemList, Observer
+from dpaudit.core.releases import ItemList, Observer, Profile
 from dpaudit.core.streams import Streams
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import (
     RatingAdded,
     RatingChange,

@@ -14,8 +14,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from dpaudit.attacks.distinguishing import LikelihoodRatio
-from dpaudit.auditor.games.certify import GameScores
-from dpaudit.auditor.games.game import DistinguishingGame
+from dpaudit.auditor.games import DistinguishingGame, GameScores
 from dpaudit.audits.trained.games import score_divergences, steps_law
 from dpaudit.audits.trained.pairs import DataPair, target_pair, trained_game
 from dpaudit.bounds.gdp import gaussian_delta, gaussian_epsilon

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.auditor.context import Context
+from dpaudit.auditor.measure import Context
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.measures import Assumptions

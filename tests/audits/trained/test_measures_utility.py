@@ -12,9 +12,9 @@ from rich.console import Console
 from scipy import stats
 
 from dpaudit.attacks.reconstruction import Reconstruction
-from dpaudit.auditor.means import joint_mean
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.audits.trained.subject import guess_means, largest_errors
 from dpaudit.core.errors import ConfigError, DataError

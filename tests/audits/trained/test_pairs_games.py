@@ -15,8 +15,7 @@ from scipy import stats
 
 from dpaudit.attacks.distinguishing import LikelihoodRatio
 from dpaudit.attacks.membership.inference import Canary
-from dpaudit.auditor.games.certify import GameScores
-from dpaudit.auditor.games.game import CERTAIN
+from dpaudit.auditor.games import CERTAIN, GameScores
 from dpaudit.audits.trained.pairs import DataPair, target_pair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.claim import Adjacency

@@ -10,7 +10,7 @@ import pytest
 from dpaudit.audits.trained.pairs import size_class, target_pair
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import DataError
-from dpaudit.core.user_profile import Profile
+from dpaudit.core.releases import Profile
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.base import Targets
 

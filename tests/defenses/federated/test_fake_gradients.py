@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from dpaudit.attacks.distinguishing import LikelihoodRatio
-from dpaudit.auditor.games.certify import GameScores
-from dpaudit.auditor.games.game import DistinguishingGame
+from dpaudit.auditor.games import DistinguishingGame, GameScores
 from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.frequentist.labels import label_epsilon

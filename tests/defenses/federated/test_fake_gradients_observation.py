@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpaudit.core.releases import Round
 from dpaudit.core.streams import Streams
-from dpaudit.core.transcripts import Round
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses.federated.fake_gradients import Distances, FakeGradients, TrainingTranscript
 from dpaudit.defenses.federated.settings import Candidates

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from records import estimate, make_result  # type: ignore[import-not-found]
 
-from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.trained.subject import over_folds
 from dpaudit.bounds.frequentist.intervals import student_mean
 from dpaudit.core.estimate import Estimate

@@ -9,9 +9,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
-from dpaudit.auditor.context import Context, Subject
 from dpaudit.auditor.kind import AuditKind
-from dpaudit.auditor.measure import Measure, MetricKey, points
+from dpaudit.auditor.measure import Context, Measure, MetricKey, Subject, points
 from dpaudit.bounds.frequentist.intervals import proportion
 from dpaudit.config.model import Table
 from dpaudit.config.schema import Config

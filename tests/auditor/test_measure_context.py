@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.auditor.context import Context
+from dpaudit.auditor.measure import Context
 from dpaudit.config.schema import Config
 from dpaudit.execution.executor import INLINE
 from dpaudit.record.result import Family

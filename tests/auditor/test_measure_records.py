@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpaudit.auditor.records import data_record
+from dpaudit.auditor.measure import data_record
 from dpaudit.data import DataSource, SyntheticParams, load
 from dpaudit.record.result import DataRecord
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.auditor.games.certify import (
+from dpaudit.auditor.games import (
     LADDER,
     Bar,
     Certificate,

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from dpaudit.auditor.games.certify import LADDER, control_seed, dependable, mutant_of, shows
+from dpaudit.auditor.games import LADDER, control_seed, dependable, mutant_of, shows
 from dpaudit.bounds.frequentist.one_run import one_run_p_value
 from dpaudit.core import registry
 from dpaudit.defenses.item_item.slope_one import SlopeOne

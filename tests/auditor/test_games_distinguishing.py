@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.distinguishing import LikelihoodRatio
 from dpaudit.attacks.membership.inference import Canary
-from dpaudit.auditor.games.certify import GameScores
-from dpaudit.auditor.games.game import NO_MODEL, DistinguishingGame
+from dpaudit.auditor.games import NO_MODEL, DistinguishingGame, GameScores
 from dpaudit.audits.trained.pairs import DataPair, trained_game
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.core.errors import NoModelError
@@ -21,12 +20,12 @@ from dpaudit.core.releases import (
     Observer,
     Predictions,
     PreparedPair,
+    Profile,
     StepsPair,
     TargetUser,
     View,
 )
 from dpaudit.core.streams import Streams, generator
-from dpaudit.core.user_profile import Profile
 from dpaudit.data.ratings import Scale, from_profiles
 from dpaudit.defenses.factorization.sgd import SgdFactors
 

@@ -18,9 +18,9 @@ from rich.console import Console
 from scipy.sparse import csr_array
 
 from dpaudit import audit_recommender
-from dpaudit.auditor.no_model import diverged, joined, outcomes
 from dpaudit.auditor.plan import RunFolder
 from dpaudit.auditor.run import run_audit
+from dpaudit.auditor.trainings import diverged, joined, outcomes
 from dpaudit.audits.membership.audit import RecommenderAudit
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.config.schema import Config

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from configs import load_as  # type: ignore[import-not-found]
 
-from dpaudit.cli import main, stated
+from dpaudit.cli import draft, main
 from dpaudit.config.tables import DataConfig
 from dpaudit.data import Columns
 
@@ -54,7 +54,7 @@ def test_columns_are_stated(data: Path, tmp_path: Path) -> None:
 def test_a_terminal_is_asked(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, columns: Columns
 ) -> None:
-    monkeypatch.setattr(stated, "_asks", lambda: True)
+    monkeypatch.setattr(draft, "_asks", lambda: True)
     config = tmp_path / "dpaudit.toml"
     result = call("init", config, "--data", data, answer=answer)
     assert result.exit_code == 0, result.output
@@ -100,7 +100,7 @@ def test_values_that_may_mark_not_rated_need_a_range(
     call("init", config, "--data", path, "--scale", "-1..10")
     assert load_as(DataConfig, config).data.outside_scale == "error"
     config.unlink()
-    monkeypatch.setattr(stated, "_asks", lambda: True)
+    monkeypatch.setattr(draft, "_asks", lambda: True)
     assert "1 to 10, as stated" in call("init", config, "--data", path, answer="\n").output
 
 

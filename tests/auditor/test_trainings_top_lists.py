@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score
 
-from dpaudit.auditor.top_lists import hit_rate_and_mrr, most_popular, ndcg, precision_and_recall
+from dpaudit.auditor.trainings import hit_rate_and_mrr, most_popular, ndcg, precision_and_recall
 from dpaudit.core.errors import InputError
 from dpaudit.data import SyntheticParams, generate
 from dpaudit.data.ratings import Ratings, Scale

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from wald import claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.auditor.means import joint_mean
+from dpaudit.auditor.trainings import joint_mean
 from dpaudit.bounds.frequentist.means import betting_mean
 from dpaudit.core.errors import RunError
 from dpaudit.record.result import Family

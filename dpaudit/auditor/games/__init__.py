@@ -1,1 +1,0 @@
-"""Distinguishing games between two neighbouring data sets, and their positive controls."""
