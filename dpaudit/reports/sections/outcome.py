@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dpaudit.config.gate import Gate
 from dpaudit.core import rounding
+from dpaudit.record.fields import SHARED
 from dpaudit.record.metrics import entry, table
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
 from dpaudit.reports import palette, words
@@ -131,6 +132,9 @@ def _comparison(gate: Gate, measurement: Measurement, result: AuditResult, *, al
         named = f"{measurement.model} at ε = {words.epsilon(measurement.epsilon)}: "
     if measurement.observer and not alone:
         named += f"who sees {words.observer(measurement.observer)}: "
+    # A field of a package's own is named by the place of the number alone.
+    if any(field.place and field.name not in SHARED for field in measurement.described.known):
+        named = f"{measurement.place}: "
     limit = gate.max if gate.min is None else gate.min
     if gate.judged == "epsilon":
         return f"{named}{_of_bound(measurement, limit, result)}"
