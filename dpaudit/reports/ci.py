@@ -19,7 +19,7 @@ from dpaudit.record.storage import NAME
 from dpaudit.reports import digest, palette, rules
 from dpaudit.reports.palette import Word
 from dpaudit.reports.rules import Rule
-from dpaudit.reports.sections import screen, verdicts, waivers
+from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.outcome import decision_of
 
 State = Literal["error", "fail", "inconclusive", "accepted", "noticed", "untested", "pass"]
@@ -254,7 +254,7 @@ def _distinct(checks: Sequence[CiCheck]) -> Iterator[CiCheck]:
 def _judged(result: AuditResult) -> Iterator[CiCheck]:
     """Yield the claims, then the gates."""
     accepted = {
-        name: waivers.sentence(waiver, result)
+        name: verdicts.waiver_sentence(waiver, result)
         for name, waiver in accepted_findings(result.waivers).items()
     }
     state: State
@@ -289,7 +289,7 @@ def _waivers(result: AuditResult) -> Iterator[CiCheck]:
                 f"waiver/{waiver.id}",
                 rules.EXPIRED if expired else rules.UNUSED,
                 "fail" if expired else "noticed",
-                waivers.line(waiver, result),
+                verdicts.waiver_line(waiver, result),
                 _place(waiver.id, result),
             )
 

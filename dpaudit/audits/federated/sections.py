@@ -15,7 +15,7 @@ from dpaudit.record.result import WHOLE, AuditResult, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, covered, edge, ends, extremes
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections.line_chart import Lines, ReferenceLine, roc_chart, roc_points
+from dpaudit.reports.sections.charts import Lines, ReferenceLine, roc_chart, roc_points
 from dpaudit.reports.table import NONE, Table
 
 Key = tuple[str, float]  # model and ε

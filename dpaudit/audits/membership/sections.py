@@ -15,7 +15,7 @@ from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.palette import Word
 from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Printed, Sections
-from dpaudit.reports.sections.certified_chart import certified_chart
+from dpaudit.reports.sections.charts import certified_chart
 from dpaudit.reports.table import NONE, Column, Table
 
 _NOTES = (

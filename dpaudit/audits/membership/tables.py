@@ -16,7 +16,7 @@ from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import columns, digest, vega, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
 from dpaudit.reports.digest import ABOVE
-from dpaudit.reports.sections.line_chart import roc_chart, roc_points
+from dpaudit.reports.sections.charts import roc_chart, roc_points
 from dpaudit.reports.table import NONE, Column, Table
 
 # Digits of a number in a report, and on a console.

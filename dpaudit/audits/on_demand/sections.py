@@ -17,7 +17,7 @@ from dpaudit.reports.columns import left
 from dpaudit.reports.digest import Row
 from dpaudit.reports.frequency import Guess, attack_guesses
 from dpaudit.reports.sections.base import Sections
-from dpaudit.reports.sections.line_chart import Lines, against_epsilon
+from dpaudit.reports.sections.charts import Lines, against_epsilon
 from dpaudit.reports.table import Table
 
 _Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε

@@ -10,8 +10,8 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import columns, digest, palette
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import models, screen, tables, verdicts, waivers
-from dpaudit.reports.sections.base import Sections, sections_of
+from dpaudit.reports.sections import screen, tables, verdicts
+from dpaudit.reports.sections.base import Sections, claim_words, sections_of
 from dpaudit.reports.sections.footnotes import has_joint_intervals, joint_confidence
 from dpaudit.reports.sections.outcome import decision_of, next_step
 from dpaudit.reports.sections.screen import Screen
@@ -69,7 +69,7 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
         say(gate.rule, console, first=palette.GATE[gate.outcome], indent=_INDENT)
         say(digest.why(gate, result), console, indent=_INDENT)
     for waiver in result.waivers:
-        say(waivers.line(waiver, result), console)
+        say(verdicts.waiver_line(waiver, result), console)
 
 
 def _show_brief(result: AuditResult, shown: Screen, console: Console) -> None:
@@ -97,7 +97,7 @@ def _show_details(result: AuditResult, console: Console) -> None:
         say(verdict.text, console, indent=2)
         sweep = by_model[model.label]
         if any(row.point.claim for row in sweep):
-            say(models.claim_words(sweep), console, indent=2, style="dim")
+            say(claim_words(sweep), console, indent=2, style="dim")
         show_columns(sections.columns(model), console, right=_RIGHT)
     for table in (*sections.brief(), *tables.others(result)):
         console.print()

@@ -9,7 +9,7 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import toml
-from dpaudit.reports.sections import footnotes, screen, tables, verdicts, waivers
+from dpaudit.reports.sections import footnotes, screen, tables, verdicts
 from dpaudit.reports.sections.base import not_tried
 from dpaudit.reports.sections.outcome import decision_of
 from dpaudit.reports.sections.screen import Screen
@@ -42,7 +42,7 @@ def render(result: AuditResult) -> str:
         ),
         _bullets(screen.findings(result)),
         section("Gates", [tables.gates(result)]),
-        section("Waivers", [waivers.table(result)]),
+        section("Waivers", [verdicts.waiver_table(result)]),
         section("Results", tables.results(result)),
         "## How to read this\n\n" + _bullets(footnotes.notes(result)),
         section("What was audited", tables.audited(result)),

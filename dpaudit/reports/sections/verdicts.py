@@ -1,4 +1,4 @@
-"""The first thing a reader sees: one row a model with its verdict in a plain sentence."""
+"""The verdict on each model in plain sentences, and what waivers accept of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from dataclasses import dataclass
 
 from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import AuditResult, ClaimRecord, Measurement, ModelRecord, VerdictRecord
+from dpaudit.record.result import (
+    AuditResult,
+    ClaimRecord,
+    Measurement,
+    ModelRecord,
+    VerdictRecord,
+    WaiverRecord,
+)
 from dpaudit.record.verdicts import remedy
 from dpaudit.reports import digest, palette, words
 from dpaudit.reports.palette import Word
-from dpaudit.reports.sections import waivers
 from dpaudit.reports.sections.base import sections_of
+from dpaudit.reports.table import Table
 
 # The claim of each model at each ε.
 _Claims = Mapping[tuple[str, float], ClaimRecord | None]
@@ -64,7 +71,7 @@ def of(result: AuditResult) -> list[ModelVerdict]:
             key=lambda record: record.epsilon,
         )
         false = {record.id for record in sweep if record.verdict == "false"}
-        waived = [waivers.line(waiver, result) for waiver in result.waivers if waiver.id in false]
+        waived = [waiver_line(waiver, result) for waiver in result.waivers if waiver.id in false]
         judged = [sentence for _, sentence in sections_of(result).judged(model)]
         leaks = _leaks(result, model, sweep)
         sentences = [*_claims(result, sweep), *waived, *judged, *leaks]
@@ -214,3 +221,63 @@ def _game(record: VerdictRecord, claims: _Claims) -> str:
 
 def _capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
+
+
+_NOW = {
+    "false": "its claim is false",
+    "survived": "its claim was tested and not found to be false",
+    "not tested": "its claim was not tested",
+    "pass": "its gate passes",
+    "fail": "its gate fails",
+    "inconclusive": "its gate is inconclusive",
+}
+
+
+def waiver_table(result: AuditResult) -> Table | None:
+    """Return the table of all waivers; None without any."""
+    if not result.waivers:
+        return None
+    return Table(
+        f"Waivers on {result.waivers[0].judged}",
+        ["finding", "state", "owner", "until", "statement"],
+        [
+            [waiver.id, waiver.state, waiver.owner, str(waiver.expires), waiver.statement]
+            for waiver in result.waivers
+        ],
+        {(row, 1) for row, waiver in enumerate(result.waivers) if waiver.state == "expired"},
+    )
+
+
+def waiver_line(waiver: WaiverRecord, result: AuditResult) -> str:
+    """Return what a waiver does and what to do about it, as a sentence that names its finding."""
+    clause = waiver_sentence(waiver, result)
+    if waiver.state == "active":
+        return f"{waiver.id} is {clause}."
+    return f"{clause[:1].upper()}{clause[1:]}."
+
+
+def waiver_sentence(waiver: WaiverRecord, result: AuditResult) -> str:
+    """Return what a waiver does and what to do about it, as the end of a sentence.
+
+    That of an active waiver does not name its finding.
+    """
+    now = _now(waiver.id, result)
+    if waiver.state == "active":
+        return (
+            f"waived until {waiver.expires} by {waiver.owner}: {waiver.statement.removesuffix('.')}"
+        )
+    if waiver.state == "unused":
+        return f"the waiver of {waiver.id} is unused, as {now}: remove it if that lasts"
+    return (
+        f"the waiver of {waiver.id} by {waiver.owner} expired after {waiver.expires}, and {now}: "
+        "remove the waiver, or review and renew it"
+    )
+
+
+def _now(name: str, result: AuditResult) -> str:
+    """Return what became of a waived finding."""
+    states: dict[str, str] = {verdict.id: verdict.verdict for verdict in result.verdicts}
+    # Gates may share an id: one that does not pass counts.
+    gates = sorted(result.gates, key=lambda gate: gate.outcome != "pass")
+    states |= {gate.id: gate.outcome for gate in gates}
+    return _NOW.get(states.get(name, ""), "its gate is not judged here")
