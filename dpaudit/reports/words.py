@@ -6,10 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from dpaudit.core import rounding
+from dpaudit.core import membership, rounding
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import SEEN
-from dpaudit.core.rounding import at_least, at_most, measured
 from dpaudit.record.result import ClaimRecord, VerdictRecord
 from dpaudit.record.values import Control
 from dpaudit.reports.table import NONE
@@ -28,7 +26,7 @@ _OBSERVERS: Mapping[str, str] = {
     "friend": "all that a friend receives and generates",
     "values": "the predictions shown to one user",
     "list": "the ranked list shown to one user, without values",
-    **SEEN,
+    **membership.SEEN,
 }
 
 
@@ -59,8 +57,8 @@ def epsilon(value: float) -> str:
 
 def interval(estimate: Estimate, digits: int = 3) -> str:
     """Format an estimate and its interval, rounded outwards, e.g. `0.130 [0.112, 0.149]`."""
-    low, high = at_least(estimate.lower, digits), at_most(estimate.upper, digits)
-    return f"{measured(estimate.value, digits)} [{low}, {high}]"
+    low, high = rounding.at_least(estimate.lower, digits), rounding.at_most(estimate.upper, digits)
+    return f"{rounding.measured(estimate.value, digits)} [{low}, {high}]"
 
 
 def number(value: float | None) -> str:
@@ -81,9 +79,9 @@ def shares(estimate: Estimate) -> str:
 
     The range of several trainings has their number: `66.5 % (51.4 % to 74.5 % in 19 trainings)`.
     """
-    value = measured(100 * estimate.value, 1)
-    low = at_least(100 * estimate.lower, 1)
-    high = at_most(100 * estimate.upper, 1)
+    value = rounding.measured(100 * estimate.value, 1)
+    low = rounding.at_least(100 * estimate.lower, 1)
+    high = rounding.at_most(100 * estimate.upper, 1)
     if estimate.kind == "range" and estimate.n > 1:
         return f"{value} % ({low} % to {high} % in {estimate.n} trainings)"
     return f"{value} % [{low} %, {high} %]"

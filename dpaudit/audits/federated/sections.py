@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from dpaudit.audits.trained.sections import TrainedSections, crossed, interval
-from dpaudit.core import rounding
-from dpaudit.core.messages import plain
+from dpaudit.core import messages, rounding
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import WHOLE, AuditResult, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, words
@@ -353,7 +352,7 @@ def _thinned(steps: Sequence[int]) -> set[int]:
 
 
 def _by_attack(measurement: Measurement) -> Datum:
-    datum, attack = _datum(measurement), plain(measurement.attack or "")
+    datum, attack = _datum(measurement), messages.plain(measurement.attack or "")
     return {
         **datum,
         "attack": attack,
@@ -363,10 +362,10 @@ def _by_attack(measurement: Measurement) -> Datum:
 
 
 def _datum(measurement: Measurement) -> Datum:
-    series = plain(_name(_key(measurement)))
+    series = messages.plain(_name(_key(measurement)))
     datum = {
         "series": series,
-        "model": plain(measurement.model),
+        "model": messages.plain(measurement.model),
         "name": f"{series}, {measurement.step} rounds",
         "x": measurement.step,
         **ends(measurement.estimate),

@@ -12,9 +12,8 @@ from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import ClaimRecord, Measurement
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import vega, words
+from dpaudit.reports import digest, vega, words
 from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look, Series
-from dpaudit.reports.digest import MORE, Row
 from dpaudit.reports.frequency import Guess
 
 _WEAK = " An accuracy below guessing shows a weak attack, not a private model."
@@ -370,10 +369,10 @@ def _most(game: Measurement, claim: ClaimRecord) -> float | None:
     return most if most > bound.lower else None
 
 
-def _verdict(row: Row, pair: str) -> str:
+def _verdict(row: digest.Row, pair: str) -> str:
     game = row.games[pair]
     if row.exceeds(pair):
-        return MORE
+        return digest.MORE
     if game.control is None or not game.control.found:
         return _NO_POWER
     return _WITHIN if game.estimate.lower > 0 else _NOTHING
@@ -421,12 +420,12 @@ def _spec(
 
 
 def _by_verdict(channel: str, values: list[Any]) -> Any:
-    scale = vega.Scale(domain=[MORE, _WITHIN, _NOTHING, _NO_POWER], range=values)
-    return getattr(vega, channel)("verdict:N", legend=None, scale=scale)
+    names = [digest.MORE, _WITHIN, _NOTHING, _NO_POWER]
+    return parts.by_name(channel, "verdict", names, values)
 
 
 def _summary(data: list[Datum]) -> str:
-    broken = sum(datum["verdict"] == MORE for datum in data)
+    broken = sum(datum["verdict"] == digest.MORE for datum in data)
     bounds = "bound" if len(data) == 1 else "bounds"
     above = "is above its claim" if 1 in (broken, len(data)) else "are above their claims"
     most = max(data, key=lambda datum: datum["multiple"])

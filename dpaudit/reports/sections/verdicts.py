@@ -7,22 +7,12 @@ from dataclasses import dataclass
 
 from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import (
-    AuditResult,
-    ClaimRecord,
-    Measurement,
-    ModelRecord,
-    VerdictRecord,
-    WaiverRecord,
-)
+from dpaudit.record.result import AuditResult, Measurement, ModelRecord, VerdictRecord, WaiverRecord
 from dpaudit.record.verdicts import remedy
 from dpaudit.reports import digest, palette, words
-from dpaudit.reports.palette import Word
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.table import Table
 
-# The claim of each model at each ε.
-_Claims = Mapping[tuple[str, float], ClaimRecord | None]
 # The roles of metrics that say what an attacker learns.
 _LEARNT = ("recovery", "attack")
 # Why a claim was not tested, for several ε; completed by what they are, and by what decides it.
@@ -52,7 +42,7 @@ class ModelVerdict:
     """
 
     model: str
-    badge: Word
+    badge: palette.Word
     sentences: Sequence[str]
     judged: Sequence[str] = ()
 
@@ -79,7 +69,7 @@ def of(result: AuditResult) -> list[ModelVerdict]:
     return sorted(rows, key=lambda row: palette.order(row.badge))
 
 
-def badge(result: AuditResult, models: Sequence[ModelRecord]) -> Word:
+def badge(result: AuditResult, models: Sequence[ModelRecord]) -> palette.Word:
     """Return what became of claims; without one the worst that the kind says, or what was measured.
 
     Args:
@@ -157,7 +147,7 @@ def _games(result: AuditResult, model: str) -> list[Measurement]:
     return [game for game in digest.of(result, "epsilon") if game.model == model]
 
 
-def _reason(result: AuditResult, record: VerdictRecord, claims: _Claims) -> str | None:
+def _reason(result: AuditResult, record: VerdictRecord, claims: digest.Claims) -> str | None:
     """Return why a claim is not tested, as a key of the sentences; None if it is."""
     if record.reason == "doubt":
         return "doubt" if record.law is None else "law"
@@ -204,7 +194,7 @@ def _at(verdicts: Sequence[VerdictRecord]) -> str:
     return f"at ε = {words.listed(verdict.epsilon for verdict in verdicts)}"
 
 
-def _game(record: VerdictRecord, claims: _Claims) -> str:
+def _game(record: VerdictRecord, claims: digest.Claims) -> str:
     """Return who saw what in the game that decided, by which attack and data, as a sentence."""
     name, claim = record.decided_by, claims[record.model, record.epsilon]
     if name is None:
@@ -253,7 +243,7 @@ def waiver_line(waiver: WaiverRecord, result: AuditResult) -> str:
     clause = waiver_sentence(waiver, result)
     if waiver.state == "active":
         return f"{waiver.id} is {clause}."
-    return f"{clause[:1].upper()}{clause[1:]}."
+    return f"{_capital(clause)}."
 
 
 def waiver_sentence(waiver: WaiverRecord, result: AuditResult) -> str:
