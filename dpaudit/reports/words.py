@@ -8,6 +8,7 @@ from typing import Any
 
 from dpaudit.core import membership, rounding
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.rounding import at_least, at_most, measured
 from dpaudit.record.result import ClaimRecord, VerdictRecord
 from dpaudit.record.values import Control
 from dpaudit.reports.table import NONE
@@ -41,7 +42,7 @@ def roughly(seconds: float) -> str:
 def seconds(value: float) -> str:
     """Format a measured duration: `0.042 s`, `9.1 s`, `130 s`."""
     digits = 2 if value < 1 else 1 if value < 10 else 0
-    return f"{rounding.measured(value, digits)} s"
+    return f"{measured(value, digits)} s"
 
 
 def meaning(name: str) -> str:
@@ -57,8 +58,8 @@ def epsilon(value: float) -> str:
 
 def interval(estimate: Estimate, digits: int = 3) -> str:
     """Format an estimate and its interval, rounded outwards, e.g. `0.130 [0.112, 0.149]`."""
-    low, high = rounding.at_least(estimate.lower, digits), rounding.at_most(estimate.upper, digits)
-    return f"{rounding.measured(estimate.value, digits)} [{low}, {high}]"
+    low, high = at_least(estimate.lower, digits), at_most(estimate.upper, digits)
+    return f"{measured(estimate.value, digits)} [{low}, {high}]"
 
 
 def number(value: float | None) -> str:
@@ -79,9 +80,9 @@ def shares(estimate: Estimate) -> str:
 
     The range of several trainings has their number: `66.5 % (51.4 % to 74.5 % in 19 trainings)`.
     """
-    value = rounding.measured(100 * estimate.value, 1)
-    low = rounding.at_least(100 * estimate.lower, 1)
-    high = rounding.at_most(100 * estimate.upper, 1)
+    value = measured(100 * estimate.value, 1)
+    low = at_least(100 * estimate.lower, 1)
+    high = at_most(100 * estimate.upper, 1)
     if estimate.kind == "range" and estimate.n > 1:
         return f"{value} % ({low} % to {high} % in {estimate.n} trainings)"
     return f"{value} % [{low} %, {high} %]"

@@ -42,7 +42,6 @@ def render(result: AuditResult) -> str:
     card, part = card_of(result), deployed_part(result)
     return page.render(
         "card.html.j2",
-        charts=[],
         card=card,
         sheet=sheet(card),
         appendix=appendix(card),
@@ -70,7 +69,6 @@ def render_evidence(result: AuditResult) -> str:
     counts = Counter[str](answer.status for _, rows in answered for _, answer in rows)
     return page.render(
         "evidence.html.j2",
-        charts=[],
         system=screen.system(result),
         audited=screen.audited(result),
         decision=outcome.decision_of(result),

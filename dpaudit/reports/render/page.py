@@ -26,7 +26,7 @@ json.dump(pictures, sys.stdout)
 
 
 def render(
-    template: str, *, charts: Sequence[Chart], package: str = "dpaudit.reports", **content: Any
+    template: str, *, charts: Sequence[Chart] = (), package: str = "dpaudit.reports", **content: Any
 ) -> str:
     """Render a page that includes all that it shows, and has no script.
 
