@@ -25,14 +25,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dpaudit.attacks import distinguishing
 from dpaudit.bounds import accounting
-from dpaudit.claims import (
-    games,
-    liu_wang_smola_2015,
-    luo_2020,
-    meng_2018,
-    mironov_2012,
-    park_acharya_2011,
-)
+from dpaudit.claims import games, liu_wang_smola_2015, luo_2020, meng_2018, park_acharya_2011
 from dpaudit.claims.record import Check, PublishedClaim
 from dpaudit.claims.wang_tang_2017 import data as wang_tang_2017
 from dpaudit.claims.wang_tang_2017 import games as wang_tang_games
@@ -47,7 +40,7 @@ _PAPERS: dict[str, tuple[str, str, tuple[ModuleType, ...]]] = {
     "wt17": ("Wang & Tang 2017", "wang_tang_2017", (wang_tang_2017, wang_tang_games)),
     "lws15": ("Liu, Wang & Smola 2015", "liu_wang_smola_2015", (liu_wang_smola_2015,)),
     "berlioz15": ("Berlioz et al. 2015", "berlioz_2015", (liu_wang_smola_2015,)),
-    "mironov12": ("Mironov 2012", "mironov_2012", (mironov_2012, distinguishing, accounting)),
+    "mironov12": ("Mironov 2012", "mironov_2012", (distinguishing, accounting)),
     "fg": ("Luo et al. 2020", "luo_2020", (luo_2020,)),
     "privsr": ("Meng et al. 2018", "meng_2018", (meng_2018,)),
 }

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from dpaudit.claims import report
-from dpaudit.claims.catalogue import PAPERS, paper
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dpaudit.claims import catalogue, report
 from dpaudit.claims.record import Check, PublishedClaim, Verification, verdict_text
 from dpaudit.core.messages import plain
 from dpaudit.reports import palette
 from dpaudit.reports.terminal import say
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 # Columns that are left out on a narrow terminal.
 _DISPENSABLE = ("finds", "trials", "seconds")
@@ -32,12 +31,10 @@ _COLUMNS = {
 
 def show_papers(entries: Sequence[PublishedClaim], console: Console) -> None:
     """Print a line for each paper: how many of its claims have which verdict."""
-    from rich.table import Table
-    from rich.text import Text
-
-    counts = {key: Counter[str]() for key in map(paper, entries)}
+    counts = {key: Counter[str]() for key in map(catalogue.paper, entries)}
     for entry in entries:
-        counts[paper(entry)][_summed(entry)] += 1
+        verdict = verdict_text(entry.recorded, entry.basis)
+        counts[catalogue.paper(entry)][_UNTESTED if entry.held_by else verdict] += 1
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("paper", ""):
         table.add_column(name, overflow="fold", vertical="bottom")
@@ -45,7 +42,7 @@ def show_papers(entries: Sequence[PublishedClaim], console: Console) -> None:
         table.add_column(name, justify="right", vertical="bottom")
     for key, one in counts.items():
         cells = [str(one[verdict] or "–") for verdict in _COLUMNS]
-        table.add_row(Text(key, "bold"), PAPERS[key], str(one.total()), *cells)
+        table.add_row(Text(key, "bold"), catalogue.PAPERS[key], str(one.total()), *cells)
     total = sum(counts.values(), Counter[str]())
     table.add_row("all", "", str(total.total()), *(str(total[verdict]) for verdict in _COLUMNS))
     console.print(table)
@@ -60,8 +57,6 @@ def show_papers(entries: Sequence[PublishedClaim], console: Console) -> None:
 
 def show_list(entries: Sequence[PublishedClaim], console: Console) -> None:
     """Print each claim: its id and verdict on a line, and what is claimed below."""
-    from rich.text import Text
-
     for entry in entries:
         verdict = verdict_text(entry.recorded, entry.basis)
         style = palette.MARKED if entry.recorded == "falsified" else ""
@@ -95,15 +90,8 @@ def explain(entry: PublishedClaim, console: Console) -> None:
         say(f"Run it: dpaudit claims --verify {entry.id}", console)
 
 
-def _summed(entry: PublishedClaim) -> str:
-    return _UNTESTED if entry.held_by else verdict_text(entry.recorded, entry.basis)
-
-
 def show(verification: Verification, console: Console) -> None:
     """Print the verdicts, and what differs from the catalogue."""
-    from rich.table import Table
-    from rich.text import Text
-
     word = palette.GATE[report.outcome(verification)]
     # That verdicts are as recorded says nothing good of the claims.
     style = "" if word.tone == "good" else word.style

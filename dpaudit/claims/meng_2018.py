@@ -31,8 +31,7 @@ from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.execution.executor import INLINE
-from dpaudit.kernels import exact_noise
-from dpaudit.kernels.lanes import LANES, aligned
+from dpaudit.kernels import exact_noise, lanes
 
 _ROUNDING = 1e-9
 
@@ -365,7 +364,7 @@ class FinalGame(StepsGame):
                 items = self.defense.train(rows, streams).public(np.zeros(1, np.int32))
                 return items.factors[:, 0, 0]
 
-            [first] = in_blocks([(of_block, streams)], LANES, INLINE)
+            [first] = in_blocks([(of_block, streams)], lanes.LANES, INLINE)
             return graded(-first.astype(np.float64) / self.defense.learning_rate)
 
         return scored(score, self.prepared(), "final", trials, seed, self.truth)
@@ -406,7 +405,7 @@ class _FittedGame(DataGame):
 
 def _padded(factors: Floats) -> NDArray[np.float32]:
     """Return rows of the kernels' width with one factor each, in the first column."""
-    rows = aligned(len(factors), width(1))
+    rows = lanes.aligned(len(factors), width(1))
     rows[:, 0] = factors
     return rows
 

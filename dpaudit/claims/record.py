@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as validated
 
 from dpaudit.auditor.games import GameScores
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.estimate import Estimate, Number
 from dpaudit.record.result import Timing
-from dpaudit.record.values import Control
+from dpaudit.record.values import Control, Record
 
 Verdict = Literal["falsified", "not falsified", "holds", "unprovable as stated"]
 # What exactly is false where the verdict is "falsified".
@@ -145,11 +145,7 @@ Role = Literal["published", "corrected", "real data"]
 Stop = Literal["at-end", "when-decided"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-
-class GameRecord(_Record):
+class GameRecord(Record):
     """The result of one experiment: a game or a check.
 
     Attributes:
@@ -197,7 +193,7 @@ class GameRecord(_Record):
     status: Status
 
 
-class Entry(_Record):
+class Entry(Record):
     """One published claim with its verdict.
 
     Attributes:
@@ -236,7 +232,7 @@ def verdict_text(verdict: str, basis: Basis) -> str:
     return f"falsified {basis}" if verdict == "falsified" else verdict
 
 
-class Verification(_Record):
+class Verification(Record):
     """The results of all entries of one verification.
 
     Attributes:

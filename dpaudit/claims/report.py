@@ -9,8 +9,7 @@ from dpaudit.claims.record import Entry, GameRecord, PublishedClaim, Verificatio
 from dpaudit.core import rounding
 from dpaudit.record.result import Outcome
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import words
-from dpaudit.reports.chart_parts import Axis, Chart, Datum, Panel, Series
+from dpaudit.reports import vega, words
 from dpaudit.reports.render import page
 from dpaudit.reports.render.markdown import escape, section, table_text
 from dpaudit.reports.table import NONE, Table
@@ -26,11 +25,11 @@ _WIDTH, _ROW = 520, 32  # of the plot, and from one row to the next, in pixels
 # The least multiple of a claim that is drawn; smaller ones are drawn there.
 _LEAST = 0.1
 _VERDICTS = [
-    Series("falsified", parts.FALSE),
-    Series("not falsified", parts.COLORS[0]),
-    Series("holds", parts.COLORS[1]),
-    Series("no power", parts.COLORS[3]),
-    Series("inconclusive", parts.REST),
+    parts.Series("falsified", parts.FALSE),
+    parts.Series("not falsified", parts.COLORS[0]),
+    parts.Series("holds", parts.COLORS[1]),
+    parts.Series("no power", parts.COLORS[3]),
+    parts.Series("inconclusive", parts.REST),
 ]
 _COLUMNS = {
     "entry": "claim",
@@ -206,7 +205,7 @@ def tables(verification: Verification) -> list[Table]:
     """Return the table of the games and the table of the statements of algebra."""
     outcome = [entry for entry in verification.entries if any(game.trials for game in entry.games)]
     tried = [entry for entry in verification.entries if entry not in outcome]
-    return [table for table in (_games(outcome), _algebra(tried)) if table.cells]
+    return [*filter(None, (_games(outcome), _algebra(tried)))]
 
 
 def _games(entries: Sequence[Entry]) -> Table:
@@ -277,7 +276,7 @@ def _verdict(entry: Entry, game: GameRecord) -> str:
     return verdict if game.status == "as recorded" else f"{verdict}: {game.status}"
 
 
-def charts(verification: Verification) -> list[Chart]:
+def charts(verification: Verification) -> list[parts.Chart]:
     """Return the chart, if any game was run: one row for each claim, one dot for each game."""
     data = [
         _datum(entry.id, game)
@@ -287,18 +286,16 @@ def charts(verification: Verification) -> list[Chart]:
     ]
     if not data:
         return []
-    from dpaudit.reports import vega as alt
-
     most = 2 * max(datum["certified"] for datum in data)
     for datum in data:
         datum["law"] = min(datum["law"], most) if datum["law"] is not None else None
     entries = list(dict.fromkeys(datum["entry"] for datum in data))
-    x = Axis("multiple of the claimed ε", _LEAST / 1.1, most * 1.1, log=True)
+    x = parts.Axis("multiple of the claimed ε", _LEAST / 1.1, most * 1.1, log=True)
     verdicts = [series for series in _VERDICTS if any(series.name == d["series"] for d in data)]
     color = parts.color(verdicts)
-    color.legend = alt.Legend(symbolOpacity=1)
+    color.legend = vega.Legend(symbolOpacity=1)
     base = parts.drawn_from("points").encode(
-        y=alt.Y("entry:N", sort=entries, title=None, axis=None), color=color
+        y=vega.Y("entry:N", sort=entries, title=None, axis=None), color=color
     )
     names = parts.drawn_from("entries").mark_text(align="left", dx=4, dy=-9, color=parts.INK)
     layers = [
@@ -313,9 +310,9 @@ def charts(verification: Verification) -> list[Chart]:
         .encode(x=x.x("law")),
         base.mark_point(filled=True, size=70, yOffset=5).encode(x=x.x("certified")),
         names.encode(
-            y=alt.Y("entry:N", sort=entries, title=None, axis=None),
-            x=alt.XValue(0),
-            text=alt.Text("entry:N"),
+            y=vega.Y("entry:N", sort=entries, title=None, axis=None),
+            x=vega.XValue(0),
+            text=vega.Text("entry:N"),
         ),
     ]
     spec = parts.spec(
@@ -339,10 +336,10 @@ def charts(verification: Verification) -> list[Chart]:
     above = sum(datum["certified"] > 1 for datum in data)
     summary = f"{above} of {len(data)} bounds are above the claimed ε."
     table = parts.numbers(_COLUMNS, data)
-    return [Chart("claims", title, caption, summary, [Panel("", spec)], table)]
+    return [parts.Chart("claims", title, caption, summary, [parts.Panel("", spec)], table)]
 
 
-def _datum(entry: str, game: GameRecord) -> Datum:
+def _datum(entry: str, game: GameRecord) -> parts.Datum:
     claimed = game.claimed or 1.0
     bound = game.certified.lower if game.certified else 0.0
     law = None if game.truth is None else max(game.truth.value / claimed, _LEAST)

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from threadpoolctl import threadpool_limits
 
 from dpaudit.auditor.games import Level, NoiseGame, reported
@@ -51,7 +51,7 @@ from dpaudit.execution.store import NAME, opened, others_results, seed_in
 from dpaudit.execution.tasks import Progress, Task, environment, identity_of, tool_version
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record.result import Timing
-from dpaudit.record.values import Control
+from dpaudit.record.values import Control, Record
 
 # Rounding of predictions to single precision may increase the exact ε by this share.
 _ROUNDING = 1e-5
@@ -62,10 +62,8 @@ _GROWTH = 4
 _FEWEST = 16
 
 
-class Outcome(BaseModel):
+class Outcome(Record):
     """The outcome of one experiment, before its p-value is adjusted for the others."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     certified: Estimate | None = None
     truth: Estimate | None = None

@@ -39,8 +39,8 @@ from dpaudit.data.readers.columns import UnknownColumnsError
 from dpaudit.data.readers.load import load
 from dpaudit.data.sniff import Sniffed, StatedLayout, sniff
 from dpaudit.data.sniff_ratings import UnknownScaleError
-from dpaudit.data.source import DataSource, MissingIds, SyntheticParams
-from dpaudit.data.source_parts import Columns, Encoding
+from dpaudit.data.source import DataSource, MissingIds
+from dpaudit.data.source_parts import Columns, Encoding, SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.reports.render.toml import inline
 

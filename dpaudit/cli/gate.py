@@ -137,10 +137,10 @@ def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
     """Yield a word and lines for each false claim, gate, and waiver that needs attention."""
     from dpaudit.record.result import accepted
     from dpaudit.reports import digest, palette
-    from dpaudit.reports.sections.waivers import sentence
+    from dpaudit.reports.sections.verdicts import waiver_sentence
 
     active = accepted(result.waivers)
-    waived = {name: [sentence(waiver, result)] for name, waiver in active.items()}
+    waived = {name: [waiver_sentence(waiver, result)] for name, waiver in active.items()}
     tolerated = "audit.fail_on_false_claim = false: it stops nothing"
     expected = [] if result.fail_on_false_claim else [tolerated]
     for claim in result.verdicts:
@@ -157,7 +157,7 @@ def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
         )
     for waiver in result.waivers:
         if waiver.state != "active":
-            yield palette.WAIVER[waiver.state], [sentence(waiver, result)]
+            yield palette.WAIVER[waiver.state], [waiver_sentence(waiver, result)]
 
 
 @click.command()

@@ -31,6 +31,11 @@ def plain(text: str) -> str:
     return escaped(text, lambda letter: " ")
 
 
+def lines(text: str) -> str:
+    """Replace invisible characters by spaces, but for line ends."""
+    return "\n".join(map(plain, text.split("\n")))
+
+
 def show(value: object, longest: int = _VALUE) -> str:
     """Return the `repr` of a value, cut to `longest` characters; truth as TOML writes it."""
     if isinstance(value, bool):

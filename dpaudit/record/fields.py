@@ -121,7 +121,7 @@ TRIED = Field(
     key=False,
     empty=(),
 )
-_SHARED = {
+SHARED = {
     field.name: field
     for field in (
         ATTACK, PAIR, STEP, AT, BASIS, PART, OBSERVER, UNIT, EVENT, SHIFT, THEORY, CONTROL, TRIED
@@ -133,4 +133,4 @@ def field_of(field: Field | str) -> Field:
     """Return a field; a name is that of a shared one, or of one by which gates pick."""
     if isinstance(field, Field):
         return field
-    return _SHARED.get(field) or Field(field, "", where=True, place=f"{{{field}}}")
+    return SHARED.get(field) or Field(field, "", where=True, place=f"{{{field}}}")

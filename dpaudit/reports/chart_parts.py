@@ -14,8 +14,7 @@ from typing import Any
 
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.messages import plain
-from dpaudit.reports import vega, words
-from dpaudit.reports.digest import Row
+from dpaudit.reports import digest, vega, words
 from dpaudit.reports.table import NONE, Table
 
 # Colours are properties of the page's style, so that they follow its scheme, on paper too.
@@ -34,17 +33,17 @@ _NUMBER = "format(datum.value, datum.value && abs(datum.value) < 0.001 ? '~e' : 
 # A point: plain numbers, and their texts.
 Datum = dict[str, Any]
 # The rows of each model.
-ByModel = Mapping[str, list[Row]]
+ByModel = Mapping[str, list[digest.Row]]
 
 
-def by_point(by_model: ByModel) -> Iterator[tuple[str, Row]]:
+def by_point(by_model: ByModel) -> Iterator[tuple[str, digest.Row]]:
     """Yield the rows of all models, each with its model."""
     for model, sweep in by_model.items():
         for row in sweep:
             yield model, row
 
 
-def position(model: str, row: Row, *labels: str) -> Datum:
+def position(model: str, row: digest.Row, *labels: str) -> Datum:
     """Return model, ε and name of a point; an infinite ε is None, as JSON and log axes lack it."""
     epsilon = row.point.epsilon
     series = plain(", ".join([model, *labels]))
@@ -343,8 +342,13 @@ def width(series: Sequence[Series]) -> Any:
 
 
 def _by_series(channel: str, series: Sequence[Series], values: list[Any]) -> Any:
-    scale = vega.Scale(domain=[line.name for line in series], range=values)
-    return getattr(vega, channel)("series:N", legend=None, scale=scale)
+    return by_name(channel, "series", [line.name for line in series], values)
+
+
+def by_name(channel: str, field: str, names: list[Any], values: list[Any]) -> Any:
+    """Encode a field by a channel, with a value for each of its names, and without a legend."""
+    scale = vega.Scale(domain=names, range=values)
+    return getattr(vega, channel)(f"{field}:N", legend=None, scale=scale)
 
 
 @dataclass(frozen=True)

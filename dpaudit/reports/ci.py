@@ -17,9 +17,7 @@ from dpaudit.record.result import AuditResult, PlaceRecord, RunOutcome, conclude
 from dpaudit.record.result import accepted as accepted_findings
 from dpaudit.record.storage import NAME
 from dpaudit.reports import digest, palette, rules
-from dpaudit.reports.palette import Word
-from dpaudit.reports.rules import Rule
-from dpaudit.reports.sections import screen, verdicts, waivers
+from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.outcome import decision_of
 
 State = Literal["error", "fail", "inconclusive", "accepted", "noticed", "untested", "pass"]
@@ -38,13 +36,13 @@ LEVELS: dict[State, Level | None] = {
 # The most characters of a message on GitHub, of a name, and of an id that is read.
 _LONGEST, _NAME, _HUGE = 999, 200, 10**6
 # What reports show of the states of a claim that is stated, and of all else.
-_CLAIM: Mapping[State, Word] = {
+_CLAIM: Mapping[State, palette.Word] = {
     "fail": palette.CLAIM["false"],
     "accepted": palette.harmless(palette.CLAIM["false"]),
     "untested": palette.CLAIM["not tested"],
     "pass": palette.CLAIM["survived"],
 }
-_WORDS: Mapping[State, Word] = {
+_WORDS: Mapping[State, palette.Word] = {
     "error": palette.NO_RESULT,
     "fail": palette.GATE["fail"],
     "inconclusive": palette.GATE["inconclusive"],
@@ -75,14 +73,14 @@ class CiCheck:
 
     kind: Kind
     id: str
-    rule: Rule
+    rule: rules.Rule
     state: State
     said: str
     place: PlaceRecord
     because: str = ""
 
     @property
-    def word(self) -> Word:
+    def word(self) -> palette.Word:
         """Return what became of it, as reports show it."""
         if self.kind == "claim":
             return (
@@ -167,7 +165,7 @@ class Run:
     seconds: float = 0.0
 
     @property
-    def word(self) -> Word:
+    def word(self) -> palette.Word:
         """The outcome, or that there is no result, as reports show it."""
         return palette.NO_RESULT if self.outcome == "error" else palette.RUN[self.outcome]
 
@@ -254,7 +252,7 @@ def _distinct(checks: Sequence[CiCheck]) -> Iterator[CiCheck]:
 def _judged(result: AuditResult) -> Iterator[CiCheck]:
     """Yield the claims, then the gates."""
     accepted = {
-        name: waivers.sentence(waiver, result)
+        name: verdicts.waiver_sentence(waiver, result)
         for name, waiver in accepted_findings(result.waivers).items()
     }
     state: State
@@ -289,7 +287,7 @@ def _waivers(result: AuditResult) -> Iterator[CiCheck]:
                 f"waiver/{waiver.id}",
                 rules.EXPIRED if expired else rules.UNUSED,
                 "fail" if expired else "noticed",
-                waivers.line(waiver, result),
+                verdicts.waiver_line(waiver, result),
                 _place(waiver.id, result),
             )
 

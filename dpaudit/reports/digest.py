@@ -13,6 +13,8 @@ from dpaudit.reports import words
 MORE = "more than claimed"
 # The end of a bound that breaks its claim, where there is little room.
 ABOVE = " > claim"
+# The claim of each model at each ε.
+Claims = dict[tuple[str, float], ClaimRecord | None]
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def of(result: AuditResult, metric: str) -> list[Measurement]:
     return [measurement for measurement in result.measurements if measurement.metric == metric]
 
 
-def claims(result: AuditResult) -> dict[tuple[str, float], ClaimRecord | None]:
+def claims(result: AuditResult) -> Claims:
     """Return the claim of each model at each ε."""
     return {(point.model, point.epsilon): point.claim for point in result.points}
 

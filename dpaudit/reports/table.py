@@ -28,6 +28,10 @@ class Table:
     marked: set[tuple[int, int]] = field(default_factory=set)
     note: str = ""
 
+    def __bool__(self) -> bool:
+        """Whether it has any row."""
+        return bool(self.cells)
+
     def columns(self, first: str | None = None) -> list[Column]:
         """Return the columns, with the cells of all rows or of those with this first cell."""
         rows = [row for row in self.cells if first in (None, row[0])]

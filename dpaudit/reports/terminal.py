@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table as Drawn
+from rich.text import Text
 
 from dpaudit.core.messages import plain
-from dpaudit.reports import palette
-from dpaudit.reports.digest import ABOVE
+from dpaudit.reports import digest, palette
 from dpaudit.reports.palette import Word
 from dpaudit.reports.table import Column, Table
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 GAP = 2
 _HEADER = 12
@@ -27,8 +26,6 @@ def say(
     text: str, console: Console, *, first: Word | None = None, indent: int = 0, style: str = ""
 ) -> None:
     """Print a sentence; no line ends inside a number, an interval or its unit."""
-    from rich.text import Text
-
     head = Text(first.shown, style=first.style) if first else Text("")
     held = _INSIDE.sub(lambda match: match[0].replace(" ", _FIXED), plain(text))
     start = len(head) + GAP if len(head) else indent
@@ -49,9 +46,6 @@ def say(
 
 def show_columns(shown: Sequence[Column], console: Console, *, right: Collection[str] = ()) -> None:
     """Print a table; columns that do not fit side by side go below, after the first again."""
-    from rich.table import Table as Drawn
-    from rich.text import Text
-
     if not any(cells for _, cells in shown):
         return
     # Long names of columns take several lines, unless all fits on one.
@@ -69,7 +63,7 @@ def show_columns(shown: Sequence[Column], console: Console, *, right: Collection
                 overflow="fold",
             )
         for row in zip(*(cells for _, cells in block), strict=True):
-            styles = [palette.MARKED if cell.endswith(ABOVE) else "" for cell in row]
+            styles = [palette.MARKED if cell.endswith(digest.ABOVE) else "" for cell in row]
             table.add_row(*map(Text, map(plain, row), styles))
         console.print(table)
 

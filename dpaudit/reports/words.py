@@ -6,9 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from dpaudit.core import rounding
+from dpaudit.core import membership, rounding
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import SEEN
 from dpaudit.core.rounding import at_least, at_most, measured
 from dpaudit.record.result import ClaimRecord, VerdictRecord
 from dpaudit.record.values import Control
@@ -28,7 +27,7 @@ _OBSERVERS: Mapping[str, str] = {
     "friend": "all that a friend receives and generates",
     "values": "the predictions shown to one user",
     "list": "the ranked list shown to one user, without values",
-    **SEEN,
+    **membership.SEEN,
 }
 
 
@@ -43,7 +42,7 @@ def roughly(seconds: float) -> str:
 def seconds(value: float) -> str:
     """Format a measured duration: `0.042 s`, `9.1 s`, `130 s`."""
     digits = 2 if value < 1 else 1 if value < 10 else 0
-    return f"{rounding.measured(value, digits)} s"
+    return f"{measured(value, digits)} s"
 
 
 def meaning(name: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 import dpaudit
 from dpaudit.attacks.distinguishing import FloatBits, NumpyLaplaceBits
-from dpaudit.claims.mironov_2012 import by_first_edition, by_numpy, on_a_grid
+from dpaudit.claims.games import by_first_edition, by_numpy, on_a_grid
 from dpaudit.core.releases import ItemList, LaplacePair, NoisedSteps, Predictions, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.defenses.precision import grid

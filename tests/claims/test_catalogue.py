@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from dpaudit.claims.catalogue import PAPERS, catalogue, chosen, paper
-from dpaudit.claims.games import EntryGame, ListGame, PredictionGame
-from dpaudit.claims.mironov_2012 import FloatGame
+from dpaudit.claims.games import EntryGame, FloatGame, ListGame, PredictionGame
 from dpaudit.claims.record import Check, ClaimGame, PublishedClaim
 from dpaudit.core.claim import Adjacency
 from dpaudit.core.errors import ConfigError

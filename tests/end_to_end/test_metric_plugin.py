@@ -266,6 +266,12 @@ def test_a_field_of_a_packages_own_is_measured_shown_and_picked_by_gates(
     ]  # fmt: skip
     countries = [number.get("country") for number in record["measurements"]]
     assert countries.count("at") == countries.count("de") == 2
+    failing = CONFIG.replace("0.3", "0.7") + "where = { country = 'at' }\n"
+    (tmp_path / "audit.toml").write_text(failing)
+    printed = run("run", tmp_path / "audit.toml", "-o", tmp_path / "failing", code=1)
+    headline = "lists, ε = 1, at: utility.reach is 0.530, and is to be at least 0.7"
+    assert f"STOP  {headline}" in printed
+    assert headline in (tmp_path / "failing" / "report.md").read_text(encoding="utf-8")
     (tmp_path / "audit.toml").write_text(CONFIG + "where = { land = 'at' }\n")
     said = run("run", tmp_path / "audit.toml", "-o", tmp_path / "other", code=2)
     assert "utility.reach; use one of country, epsilon, model" in said

@@ -11,7 +11,6 @@ from dpaudit.core.membership import UNLEARNING, WITNESS, Unlearning
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, FindingRecord, Measurement, Outcome, worst
 from dpaudit.reports import digest, palette, words
-from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import meter
 from dpaudit.reports.sections.base import Printed
 
@@ -32,7 +31,7 @@ def units(result: AuditResult, label: str) -> list[str]:
     return list(dict.fromkeys(bound.unit for bound in bounds if bound.unit))
 
 
-def word(result: AuditResult, label: str, unit: str) -> Word:
+def word(result: AuditResult, label: str, unit: str) -> palette.Word:
     """Return what became of one kind of target, as the gates that judge it have it.
 
     A trace is certified if the bound on ε of an observer is above 0, jointly with all others of the

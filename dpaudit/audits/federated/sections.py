@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from dpaudit.audits.trained.sections import TrainedSections, crossed, interval
-from dpaudit.core import rounding
-from dpaudit.core.messages import plain
+from dpaudit.core import messages, rounding
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import WHOLE, AuditResult, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, covered, edge, ends, extremes
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections.line_chart import Lines, ReferenceLine, roc_chart, roc_points
+from dpaudit.reports.sections.charts import Lines, ReferenceLine, roc_chart, roc_points
 from dpaudit.reports.table import NONE, Table
 
 Key = tuple[str, float]  # model and ε
@@ -353,7 +352,7 @@ def _thinned(steps: Sequence[int]) -> set[int]:
 
 
 def _by_attack(measurement: Measurement) -> Datum:
-    datum, attack = _datum(measurement), plain(measurement.attack or "")
+    datum, attack = _datum(measurement), messages.plain(measurement.attack or "")
     return {
         **datum,
         "attack": attack,
@@ -363,10 +362,10 @@ def _by_attack(measurement: Measurement) -> Datum:
 
 
 def _datum(measurement: Measurement) -> Datum:
-    series = plain(_name(_key(measurement)))
+    series = messages.plain(_name(_key(measurement)))
     datum = {
         "series": series,
-        "model": plain(measurement.model),
+        "model": messages.plain(measurement.model),
         "name": f"{series}, {measurement.step} rounds",
         "x": measurement.step,
         **ends(measurement.estimate),

@@ -10,12 +10,11 @@ from dpaudit.audits.membership import tables
 from dpaudit.core.membership import OBSERVERS, SEEN, WITNESS
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
-from dpaudit.reports import columns, digest, words
+from dpaudit.reports import columns, digest, palette, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.palette import Word
 from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Printed, Sections
-from dpaudit.reports.sections.certified_chart import certified_chart
+from dpaudit.reports.sections.charts import certified_chart
 from dpaudit.reports.table import NONE, Column, Table
 
 _NOTES = (
@@ -85,7 +84,7 @@ class MembershipSections(Sections):
         """Return the notes that explain the tables."""
         return [*_NOTES]
 
-    def judged(self, model: ModelRecord) -> Iterator[tuple[Word, str]]:
+    def judged(self, model: ModelRecord) -> Iterator[tuple[palette.Word, str]]:
         """Yield whether a model has forgotten what it was to forget, for each kind of target."""
         for unit in deletion.units(self.result, model.label):
             word = deletion.word(self.result, model.label, unit)

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from dpaudit.core import rounding
-from dpaudit.core.membership import WITNESS
+from dpaudit.core import membership, rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.metric import ATTACKS, MODELS
 from dpaudit.record.metrics import entry
@@ -15,8 +14,7 @@ from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import columns, digest, vega, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Label, Look
-from dpaudit.reports.digest import ABOVE
-from dpaudit.reports.sections.line_chart import roc_chart, roc_points
+from dpaudit.reports.sections.charts import roc_chart, roc_points
 from dpaudit.reports.table import NONE, Column, Table
 
 # Digits of a number in a report, and on a console.
@@ -48,7 +46,7 @@ def tables(result: AuditResult) -> list[Table]:
         _exposed(result),
         _blind(result),
     ]
-    return [table for table in shown if table.cells]
+    return [*filter(None, shown)]
 
 
 def columns_of(result: AuditResult, model: str) -> list[Column]:
@@ -91,7 +89,7 @@ def surest(result: AuditResult) -> list[Measurement]:
     asked = (m.at for m in _of(result, "attack.tpr") if m.at is not None)
     most = max(asked, default=None)
     rates = joint(result, "attack.tpr")
-    return [rate for rate in rates if rate.at == most and rate.observer != WITNESS]
+    return [rate for rate in rates if rate.at == most and rate.observer != membership.WITNESS]
 
 
 def sureness(measurement: Measurement) -> tuple[float, float]:
@@ -112,11 +110,6 @@ def game_of(measurement: Measurement) -> _Game:
     """Return the game of a number: its model, ε, target and observer."""
     unit, observer = measurement.unit or "", measurement.observer or ""
     return measurement.model, measurement.epsilon, unit, observer
-
-
-def _place(m: Measurement) -> tuple[str, ...]:
-    """Return the first cells of the row of a number: model, ε, target and observer."""
-    return m.model, words.epsilon(m.epsilon), m.unit or NONE, m.observer or NONE
 
 
 def _numbers(
@@ -158,7 +151,7 @@ def _strongest(result: AuditResult, digits: int = _DIGITS, *, brief: bool = Fals
         stated = [words.epsilon(claim.epsilon) if claim and about else "none"] if claimed else []
         certified = f"≥ {rounding.at_least(bound.estimate.lower, digits)}" if bound else NONE
         if bound and claim and bound.exceeds(claim):
-            certified += ABOVE
+            certified += digest.ABOVE
             marked.add((row, 3 + len(stated) + len(shown)))
         numbers = [column.cells[row] for column in shown]
         cells.append([game[0], *stated, game[2], game[3], *numbers, certified])
@@ -206,30 +199,40 @@ def _exposed(result: AuditResult) -> Table:
         columns.within(result, "exposure"),
         key=lambda m: (place.get(game_of(m), len(games)), m.at is None),
     )
-    return Table(
+    return _placed(
         "Who is hit hardest: how much more often a target is found when present than when absent",
-        ["model", "ε", "target", "observer", "of", "found"],
-        [
-            [
-                *_place(exposure),
-                exposure.group or f"{words.percent(exposure.at or 0)} of targets: at most",
-                words.interval(exposure.estimate, _DIGITS),
-            ]
-            for exposure in exposures
-        ],
+        exposures,
+        ("of", lambda m: m.group or f"{words.percent(m.at or 0)} of targets: at most"),
+        "found",
     )
 
 
 def _blind(result: AuditResult) -> Table:
     """Return how well coins are told by what no model can tell."""
-    return Table(
+    return _placed(
         "Blind baseline: AUC for the coins of what no model can tell",
-        ["model", "ε", "target", "observer", "told by", "AUC"],
-        [
-            [*_place(blind), blind.attack or NONE, words.interval(blind.estimate, _DIGITS)]
-            for blind in columns.within(result, "blind baseline")
-        ],
+        columns.within(result, "blind baseline"),
+        ("told by", lambda m: m.attack or NONE),
+        "AUC",
     )
+
+
+def _placed(
+    caption: str,
+    numbers: Iterable[Measurement],
+    of: tuple[str, Callable[[Measurement], str]],
+    title: str,
+) -> Table:
+    """Return a table of numbers, each with its game and with what it is `of`."""
+    name, in_words = of
+    cells = [
+        [
+            m.model, words.epsilon(m.epsilon), m.unit or NONE, m.observer or NONE,
+            in_words(m), words.interval(m.estimate, _DIGITS),
+        ]
+        for m in numbers
+    ]  # fmt: skip
+    return Table(caption, ["model", "ε", "target", "observer", name, title], cells)
 
 
 def curves(result: AuditResult, look: Look) -> Chart | None:

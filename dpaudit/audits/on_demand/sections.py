@@ -11,13 +11,10 @@ from dpaudit.core import rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import chart_parts as parts
-from dpaudit.reports import digest, vega, words
-from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look
+from dpaudit.reports import digest, frequency, vega, words
 from dpaudit.reports.columns import left
-from dpaudit.reports.digest import Row
-from dpaudit.reports.frequency import Guess, attack_guesses
 from dpaudit.reports.sections.base import Sections
-from dpaudit.reports.sections.line_chart import Lines, against_epsilon
+from dpaudit.reports.sections.charts import Lines, against_epsilon
 from dpaudit.reports.table import Table
 
 _Claims = Mapping[tuple[str, float], str]  # what was found out about each model's claim, by ε
@@ -49,7 +46,7 @@ class OnDemandSections(Sections):
         ]
         return [*super().tables(), *chains]
 
-    def charts(self, look: Look) -> list[Chart | None]:
+    def charts(self, look: parts.Look) -> list[parts.Chart | None]:
         """Return the charts of models, with those of ε, of changed lists and of chains."""
         accuracy, certified, rmse = super().charts(look)
         return [
@@ -75,7 +72,7 @@ class OnDemandSections(Sections):
         ]
 
 
-def _chain(model: str, sweep: Sequence[Row]) -> Table:
+def _chain(model: str, sweep: Sequence[digest.Row]) -> Table:
     """Return a table with a row for each number of steps, and a column for each ε and states."""
     divergences = [
         (row.point.epsilon, divergence)
@@ -100,7 +97,7 @@ def _chain(model: str, sweep: Sequence[Row]) -> Table:
     )
 
 
-def tradeoff(result: AuditResult, look: Look) -> Chart | None:
+def tradeoff(result: AuditResult, look: parts.Look) -> parts.Chart | None:
     """Return the chart; a point whose claim is false or in doubt is drawn, never recommended."""
     by_model = digest.rows(result)
     reasons = {"no claim": _NO_CLAIM, "doubt": _DOUBTED, "finding": _DOUBTED}
@@ -111,13 +108,13 @@ def tradeoff(result: AuditResult, look: Look) -> Chart | None:
     data = _points(by_model, claims)
     if not data:
         return None
-    shares = attack_guesses(result)
-    x = Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
-    y = Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
+    shares = frequency.attack_guesses(result)
+    x = parts.Axis("ε-Utility: overlap", 0, 1.04, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
+    y = parts.Axis("ε-Risk: attack accuracy", 0, 1.04, values=x.values)
     recommended = _recommendations(by_model, claims)
     notes = [_not_offered(model, sweep, claims) for model, sweep in by_model.items()]
     advice = _advice(recommended)
-    return Chart(
+    return parts.Chart(
         "tradeoff",
         "Which ε to choose",
         "Risk against utility, one point for each ε. The best ε of a model at a weight w of "
@@ -134,18 +131,18 @@ def tradeoff(result: AuditResult, look: Look) -> Chart | None:
 
 
 def _spec(
-    data: list[Datum],
-    shares: Sequence[Guess],
+    data: list[parts.Datum],
+    shares: Sequence[frequency.Guess],
     recommended: Sequence[_Recommendation],
-    look: Look,
-    x: Axis,
-    y: Axis,
+    look: parts.Look,
+    x: parts.Axis,
+    y: parts.Axis,
 ) -> dict[str, Any]:
     lines = parts.foremost(look.series(data, "value"), data)
     last = {datum["series"]: datum for datum in data}
     named, rows = parts.labels(
-        [Label.of(line, line.name, y.share(last[line.name]["value"])) for line in lines]
-        + [Label(label, y.share(share)) for label, share in shares]
+        [parts.Label.of(line, line.name, y.share(last[line.name]["value"])) for line in lines]
+        + [parts.Label(label, y.share(share)) for label, share in shares]
     )
     base = parts.drawn_from("points").encode(x=x.x("utility"), y=y.y("value"))
     best = parts.drawn_from("best").encode(x=x.x("utility"), y=y.y("risk"))
@@ -155,11 +152,7 @@ def _spec(
             color=parts.color(lines), order=vega.Order("rank:Q"), **parts.strokes(lines)
         ),
         base.mark_point(size=55, opacity=1).encode(
-            shape=vega.Shape(
-                "offered:N",
-                legend=None,
-                scale=vega.Scale(domain=[False, True], range=["cross", "circle"]),
-            ),
+            shape=parts.by_name("Shape", "offered", [False, True], ["cross", "circle"]),
             fill=parts.color(lines, "Fill"),
             stroke=parts.color(lines, "Stroke"),
         ),
@@ -173,9 +166,9 @@ def _spec(
     return parts.spec(layers, points=data, guesses=guesses, best=_rings(recommended), labels=rows)
 
 
-def _points(by_model: ByModel, claims: _Claims) -> list[Datum]:
+def _points(by_model: parts.ByModel, claims: _Claims) -> list[parts.Datum]:
     """Return ε-Risk and ε-Utility; `rank` orders the ε."""
-    data: list[Datum] = []
+    data: list[parts.Datum] = []
     for model, sweep in by_model.items():
         for rank, row in enumerate(sweep):
             kept = row.estimate("utility.overlap")
@@ -197,7 +190,7 @@ def _points(by_model: ByModel, claims: _Claims) -> list[Datum]:
     return data
 
 
-def _rings(best: Sequence[_Recommendation]) -> list[Datum]:
+def _rings(best: Sequence[_Recommendation]) -> list[parts.Datum]:
     """Return where the best ε at equal weights are; labels stand alternately below and above."""
     at_half = [offer for offer in best if offer.low <= _HALF <= offer.high]
     return [
@@ -227,7 +220,7 @@ def _advice(best: Sequence[_Recommendation]) -> Table:
     return Table("The best ε at every weight", header, cells)
 
 
-def _not_offered(model: str, sweep: Sequence[Row], claims: _Claims) -> str:
+def _not_offered(model: str, sweep: Sequence[digest.Row], claims: _Claims) -> str:
     """Return at which ε a model is not offered and why; empty if it is offered at every ε."""
     shut: dict[str, list[float]] = {}
     for row in sweep:
@@ -266,12 +259,12 @@ class _Recommendation:
     claim: str
 
 
-def _offered(row: Row, claims: _Claims) -> bool:
+def _offered(row: digest.Row, claims: _Claims) -> bool:
     """Return whether a point may be recommended: its claim is neither false nor in doubt."""
     return claims[row.point.model, row.point.epsilon] not in (_FALSE, _DOUBTED)
 
 
-def _recommendations(by_model: ByModel, claims: _Claims) -> list[_Recommendation]:
+def _recommendations(by_model: parts.ByModel, claims: _Claims) -> list[_Recommendation]:
     """Return the best ε of each model by the weight w of leakage against utility.
 
     The best ε has the largest `(1 − w) · utility − w · risk`; of equals the smallest. A point whose
@@ -300,16 +293,13 @@ def _recommendations(by_model: ByModel, claims: _Claims) -> list[_Recommendation
     return recommended
 
 
-def difference(result: AuditResult, look: Look) -> Chart | None:
+def difference(result: AuditResult, look: parts.Look) -> parts.Chart | None:
     """Return the chart of the lost share of the list against ε, both axes logarithmic."""
     data = _lost(result)
     least = min((datum["lower"] for datum in data), default=1.0)
     zeros = any(datum["drawn"] == _UPPER for datum in data)
-    drawn = vega.Shape(
-        "drawn:N",
-        legend=None,
-        scale=vega.Scale(domain=[_MEASURED, _UPPER], range=["circle", "triangle-down"]),
-    )
+    names = [_MEASURED, _UPPER]
+    drawn = parts.by_name("Shape", "drawn", names, ["circle", "triangle-down"])
     return against_epsilon(
         "difference",
         "What the noise costs: the list",
@@ -318,12 +308,12 @@ def difference(result: AuditResult, look: Look) -> Chart | None:
         "lost share",
         data,
         look,
-        Axis("share of the top-k list that differs", least, 1, log=True),
+        parts.Axis("share of the top-k list that differs", least, 1, log=True),
         shape=drawn if zeros else None,
     )
 
 
-def _lost(result: AuditResult) -> list[Datum]:
+def _lost(result: AuditResult) -> list[parts.Datum]:
     """Return the lost share of the list. A measured zero is drawn as its upper bound."""
     data = []
     for model, row in parts.by_point(digest.rows(result)):
@@ -336,7 +326,7 @@ def _lost(result: AuditResult) -> list[Datum]:
     return [{**datum, "lower": max(datum["lower"], least)} for datum in data]
 
 
-def convergence(result: AuditResult, look: Look) -> Chart | None:
+def convergence(result: AuditResult, look: parts.Look) -> parts.Chart | None:
     """Return the chart of a chain's divergence against its steps by ε, both axes logarithmic."""
     data = _divergences(result)
     if not data:
@@ -352,8 +342,8 @@ def convergence(result: AuditResult, look: Look) -> Chart | None:
         "computed and not sampled; both axes logarithmic. Zero steps are drawn at the left edge. A "
         "small divergence does not imply privacy: ε is about the least likely list.",
         parts.extremes("divergence", data),
-        Axis.over("steps of the chain", steps, values=steps, label=label),
-        Axis.over("divergence (nats)", parts.covered(data, "y")),
+        parts.Axis.over("steps of the chain", steps, values=steps, label=label),
+        parts.Axis.over("divergence (nats)", parts.covered(data, "y")),
         data,
         {"series": "chain", "step": "steps", "words": "divergence"},
         look.series(data, "y"),
@@ -362,9 +352,9 @@ def convergence(result: AuditResult, look: Look) -> Chart | None:
     ).chart()
 
 
-def _divergences(result: AuditResult) -> list[Datum]:
+def _divergences(result: AuditResult) -> list[parts.Datum]:
     """Return the divergence of chains; zeros are drawn at the edges of the logarithmic axes."""
-    data: list[Datum] = []
+    data: list[parts.Datum] = []
     for model, row in parts.by_point(digest.rows(result)):
         for divergence in row.of("chain.divergence"):
             chain = plain(f"{model}, ε = {words.epsilon(row.point.epsilon)}, {divergence.states}")

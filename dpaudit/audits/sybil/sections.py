@@ -13,7 +13,7 @@ from dpaudit.reports import columns, words
 from dpaudit.reports.chart_parts import Axis, Chart, Datum, Look, ends, extremes
 from dpaudit.reports.frequency import COIN, Frequency, Guess, rating_guess
 from dpaudit.reports.sections.base import MEMBERSHIP_UNTRIED
-from dpaudit.reports.sections.line_chart import Lines, ReferenceLine
+from dpaudit.reports.sections.charts import Lines, ReferenceLine
 from dpaudit.reports.table import NONE, Table
 
 # The accuracy that an attacker is to reach.

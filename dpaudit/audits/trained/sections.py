@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from dpaudit.core import rounding
+from dpaudit.core import messages, rounding
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.messages import plain
-from dpaudit.record import bases
-from dpaudit.record.metrics import entry
+from dpaudit.record import bases, metrics
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import columns, digest, vega, words
@@ -127,7 +125,7 @@ def _strongest(result: AuditResult, models: Collection[str]) -> Measurement | No
 
 def _sign(recovered: Measurement) -> int:
     """Return -1 for an error, which is smaller where more is recovered, and 1 for a share."""
-    return -1 if entry(recovered.metric).larger == "better" else 1
+    return -1 if metrics.entry(recovered.metric).larger == "better" else 1
 
 
 def _sentence(recovered: Measurement, result: AuditResult) -> str:
@@ -303,13 +301,13 @@ def _points(result: AuditResult) -> list[Datum]:
     attacks = {error.attack for error in recovered}
     return [
         {
-            "series": plain(
+            "series": messages.plain(
                 recovery.model if len(attacks) == 1 else f"{recovery.model}, {recovery.attack}"
             ),
-            "model": plain(recovery.model),
-            "attack": plain(recovery.attack or ""),
+            "model": messages.plain(recovery.model),
+            "attack": messages.plain(recovery.attack or ""),
             "at": words.epsilon(recovery.epsilon),
-            "name": plain(
+            "name": messages.plain(
                 f"{recovery.model}, {recovery.attack}, ε = {words.epsilon(recovery.epsilon)}"
             ),
             "rank": rank,

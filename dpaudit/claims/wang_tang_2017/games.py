@@ -32,8 +32,7 @@ from dpaudit.core.streams import Streams
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.neighborhood.similarity import Floats, SimilarityData, Slope, moved_rows
 from dpaudit.defenses.training_checks import lane_blocks
-from dpaudit.kernels import exact_noise, noise
-from dpaudit.kernels.lanes import LANES
+from dpaudit.kernels import exact_noise, lanes, noise
 
 
 def published(neighbors: int, epsilon: float = 1.0, **params: Any) -> SgdSimilarity:
@@ -145,7 +144,12 @@ class BatchGame(StepsGame):
         """Train and score."""
         before, after = self.prepared()
         for data in (before, after):
-            self._check_size(data)
+            drawn = self.defense.sampling_rate * self._count(data)
+            if not math.isclose(drawn, 1):
+                raise ValueError(
+                    f"a mini-batch has {drawn:g} of {self._count(data)} units: make it 1 by "
+                    "sampling_rate, as the mixture's density is known for one"
+                )
 
         def score(trained: SimilarityData, streams: Streams) -> NDArray[np.float64]:
             return np.concatenate(
@@ -153,14 +157,6 @@ class BatchGame(StepsGame):
             )
 
         return scored(score, (before, after), "batches", trials, seed, self.truth)
-
-    def _check_size(self, data: SimilarityData) -> None:
-        drawn = self.defense.sampling_rate * self._count(data)
-        if not math.isclose(drawn, 1):
-            raise ValueError(
-                f"a mini-batch has {drawn:g} of {self._count(data)} units: make it 1 by "
-                "sampling_rate, as the mixture's density is known for one"
-            )
 
     def _count(self, data: SimilarityData) -> int:
         """Number of units to draw from: users in the corrected mechanism, else ratings."""
@@ -178,7 +174,7 @@ class BatchGame(StepsGame):
         iterates = [
             [row.copy() for row in self.defense.iterates(trained, item, streams)] for item in items
         ]
-        total = np.zeros(LANES)
+        total = np.zeros(lanes.LANES)
         for t in range(1, self.defense.steps + 1):
             rows = [iterate[t - 1] for iterate in iterates]
             shown = [
@@ -194,11 +190,11 @@ class BatchGame(StepsGame):
         """Return `ln p` of the step from `rows`, up to terms without gradients, `(16,)`."""
         slope = self.defense.slope(data, t)
         scale = self.defense.noise_scale(t, data.scale, data.n_items)
-        losses: dict[int, NDArray[np.float64]] = defaultdict(lambda: np.zeros(LANES))
+        losses: dict[int, NDArray[np.float64]] = defaultdict(lambda: np.zeros(lanes.LANES))
         for item, (row, noised) in enumerate(zip(rows, shown, strict=True)):
             entries = data.entries(item)
             for k, user in enumerate(data.raters.column[entries]):
-                taken = np.zeros((entries.stop - entries.start, LANES), np.float32)
+                taken = np.zeros((entries.stop - entries.start, lanes.LANES), np.float32)
                 taken[k] = 1
                 mean = slope.of(data, item, row, taken)[0]
                 unit = int(user) if self.defense.variant == "corrected" else entries.start + k

@@ -18,22 +18,12 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.record.bases import MEANS, WITHOUT
 from dpaudit.record.metric import Role
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import (
-    STRONGEST,
-    AuditResult,
-    ClaimRecord,
-    DataRecord,
-    Measurement,
-    VerdictRecord,
-)
-from dpaudit.reports import palette, words
+from dpaudit.record.result import STRONGEST, AuditResult, ClaimRecord, DataRecord, Measurement
+from dpaudit.reports import columns, frequency, palette, words
 from dpaudit.reports.card import document
 from dpaudit.reports.card.document import Guarantee, PrivacyCard, Rate
-from dpaudit.reports.columns import details
-from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import meter, screen, verdicts
+from dpaudit.reports.sections import meter, outcome, screen, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
-from dpaudit.reports.sections.outcome import reason_of
 from dpaudit.reports.table import NONE
 
 # What is no result of an attack but a reference for one.
@@ -185,7 +175,7 @@ def deployment_of(result: AuditResult) -> document.Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed_part(result)
     printed = sections_of(part).printed()
-    results, why = [dict(row) for row in printed.results], reason_of(result)
+    results, why = [dict(row) for row in printed.results], outcome.reason_of(result)
     # A table says each of several results.
     single = len(results) == 1 and printed.result not in why
     chosen = part.points[0] if len(part.points) == 1 else None
@@ -212,7 +202,7 @@ def deployment_of(result: AuditResult) -> document.Deployment:
     )
 
 
-def _found(row: Frequency) -> document.Found:
+def _found(row: frequency.Frequency) -> document.Found:
     count, guess, limit = row.counts
     return document.Found(
         model=row.measurement.model,
@@ -302,7 +292,7 @@ def _measured(measurement: Measurement) -> document.MeasuredNumber:
 def _details(measurement: Measurement) -> str:
     """Return what tells a number from others of its metric, but for its group."""
     hidden = {"group", *(("observer", "unit") if measurement.pair else ())}  # a pair names these
-    return details(measurement, hidden)
+    return columns.details(measurement, hidden)
 
 
 def guarantees_of(result: AuditResult) -> list[Guarantee]:
@@ -312,6 +302,7 @@ def guarantees_of(result: AuditResult) -> list[Guarantee]:
     guarantees = []
     for point in result.points:
         verdict = verdicts[point.model, point.epsilon]
+        void = verdict.verdict == "false" or verdict.reason in ("doubt", "finding")
         guarantees.append(
             Guarantee(
                 model=point.model,
@@ -323,7 +314,7 @@ def guarantees_of(result: AuditResult) -> list[Guarantee]:
                 power=verdict.factor,
                 condition=verdict.condition,
                 certified=verdict.certified,
-                derived=_derived(point.claim, verdict, result.data),
+                derived=_derived(point.claim, verdict.certified, result.data, void=void),
                 **(_claimed(point.claim) if point.claim else {}),
             )
         )
@@ -346,12 +337,10 @@ def _claimed(claim: ClaimRecord) -> dict[str, Any]:
 
 
 def _derived(
-    claim: ClaimRecord | None, verdict: VerdictRecord, data: DataRecord | None
+    claim: ClaimRecord | None, bound: float | None, data: DataRecord | None, *, void: bool
 ) -> document.Derived:
-    bound = verdict.certified
     certified = [] if bound is None or not 0 < bound < math.inf else _beliefs(bound)
-    doubted = verdict.verdict == "false" or verdict.reason in ("doubt", "finding")
-    if claim is None or doubted or math.isinf(claim.epsilon):
+    if claim is None or void or math.isinf(claim.epsilon):
         return document.Derived(certified_belief=certified)
     rates = [*((1 / n, f"1 in {n}") for n in _BASE_RATES), *_of_data(claim, data)]
     return document.Derived(

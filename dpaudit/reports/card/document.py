@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from dpaudit.core.estimate import Number, Probability
-from dpaudit.core.messages import plain
+from dpaudit.core.messages import lines
 from dpaudit.record.result import RunOutcome, Untested, Verdict
 from dpaudit.record.values import Count, Positive
 
@@ -15,12 +15,7 @@ NOT_STATED = "not stated"
 DERIVED: Literal["derived, not measured"] = "derived, not measured"
 
 
-def _visible(text: str) -> str:
-    """Replace invisible characters except line ends."""
-    return "\n".join(plain(line) for line in text.split("\n"))
-
-
-Text = Annotated[str, AfterValidator(_visible)]
+Text = Annotated[str, AfterValidator(lines)]
 
 
 class _CardPart(BaseModel):

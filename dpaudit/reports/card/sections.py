@@ -14,7 +14,6 @@ from dpaudit.config.schema import STATEMENTS
 from dpaudit.core import rounding
 from dpaudit.reports import words
 from dpaudit.reports.card import document
-from dpaudit.reports.card.document import DataCounts, Guarantee, MeasuredNumber, PrivacyCard
 from dpaudit.reports.table import NONE, Table
 
 # Columns of limits, the last of the audited data; and columns of beliefs.
@@ -76,7 +75,7 @@ class Section:
     notes: Sequence[str] = ()
 
 
-def appendix(card: PrivacyCard) -> list[Section]:
+def appendix(card: document.PrivacyCard) -> list[Section]:
     """Return the sections in the order in which the card shows them, without what is empty."""
     filled = [
         replace(
@@ -89,7 +88,7 @@ def appendix(card: PrivacyCard) -> list[Section]:
     return [section for section in filled if section.facts or section.tables or section.notes]
 
 
-def _all_sections(card: PrivacyCard) -> list[Section]:
+def _all_sections(card: document.PrivacyCard) -> list[Section]:
     missing = [named(name) for name in STATEMENTS if card.stated[name] == document.NOT_STATED]
     public = ((guarantee.model, guarantee.unprotected) for guarantee in card.guarantees)
     not_protected = ["model", "not protected by the claim"]
@@ -129,19 +128,19 @@ def _all_sections(card: PrivacyCard) -> list[Section]:
     ]
 
 
-def audited(card: PrivacyCard) -> list[Fact]:
+def audited(card: document.PrivacyCard) -> list[Fact]:
     """Return what the kind of audit says besides."""
     return [Fact(name, text) for name, text in card.deployment.audited.items()]
 
 
-def results(card: PrivacyCard) -> Table:
+def results(card: document.PrivacyCard) -> Table:
     """Return its results, the worst first; without rows if it has none."""
     rows = card.deployment.results
     cells = [list(row.values()) for row in rows]
     return Table("Results, the worst first", list(rows[0]) if rows else [], cells)
 
 
-def _risk(card: PrivacyCard) -> Section:
+def _risk(card: document.PrivacyCard) -> Section:
     """Return what the guarantees mean for an attacker."""
     tables = risk_tables(card)
     return Section(
@@ -152,11 +151,11 @@ def _risk(card: PrivacyCard) -> Section:
     )
 
 
-def _stated(card: PrivacyCard, *names: str) -> list[Fact]:
+def _stated(card: document.PrivacyCard, *names: str) -> list[Fact]:
     return [statement(card, name) for name in names]
 
 
-def statement(card: PrivacyCard, name: str) -> Fact:
+def statement(card: document.PrivacyCard, name: str) -> Fact:
     """Return what the owner states under a key of `[card]`."""
     text = card.stated[name]
     return Fact(named(name), text if isinstance(text, str) else "; ".join(text), stated=True)
@@ -167,7 +166,7 @@ def named(key: str) -> str:
     return key.replace("_", " ").capitalize()
 
 
-def _parameters(card: PrivacyCard) -> Table:
+def _parameters(card: document.PrivacyCard) -> Table:
     cells = [
         [
             guarantee.model,
@@ -190,14 +189,14 @@ def _parameters(card: PrivacyCard) -> Table:
     )
 
 
-def _power(guarantee: Guarantee) -> str:
+def _power(guarantee: document.Guarantee) -> str:
     """Return the least multiple of the claim that was found; a false claim needs none."""
     if guarantee.power:
         return f"{guarantee.power:.3g}×"
     return NONE if guarantee.verdict == "false" or guarantee.epsilon is None else "none"
 
 
-def _claims(card: PrivacyCard) -> Table:
+def _claims(card: document.PrivacyCard) -> Table:
     rows = (
         (
             guarantee.model,
@@ -219,7 +218,7 @@ def _once(rows: Iterable[tuple[str, ...]]) -> list[list[str]]:
     return [list(row) for row in dict.fromkeys(rows)]
 
 
-def _data(data: DataCounts | None) -> list[Fact]:
+def _data(data: document.DataCounts | None) -> list[Fact]:
     if data is None:
         return [Fact("Audited data", "none: only the outputs of a mechanism were audited")]
     low, high, step = data.scale
@@ -234,7 +233,7 @@ def _data(data: DataCounts | None) -> list[Fact]:
     return facts
 
 
-def _models(card: PrivacyCard) -> Table:
+def _models(card: document.PrivacyCard) -> Table:
     cells = [
         [model.model, model.defense, model.source, model.parameters or NONE, model.tuned or NONE]
         for model in card.mechanisms
@@ -243,7 +242,7 @@ def _models(card: PrivacyCard) -> Table:
     return Table("Audited models", header, cells)
 
 
-def _utility(card: PrivacyCard) -> Section:
+def _utility(card: document.PrivacyCard) -> Section:
     if not card.utility:
         return Section("Utility and bias", [Fact("Utility", "not measured")])
     grouped = {number.group for number in card.utility} != {"all"}
@@ -258,7 +257,7 @@ def _utility(card: PrivacyCard) -> Section:
     return Section("Utility and bias", facts, [table])
 
 
-def _attacks(card: PrivacyCard) -> list[Table]:
+def _attacks(card: document.PrivacyCard) -> list[Table]:
     tried = [[attack.label, attack.name, attack.source] for attack in card.attacks]
     results = [
         [
@@ -279,14 +278,14 @@ def _attacks(card: PrivacyCard) -> list[Table]:
     ]
 
 
-def _number(number: MeasuredNumber) -> str:
+def _number(number: document.MeasuredNumber) -> str:
     if number.metric == "epsilon":
         return f"≥ {rounding.at_least(number.lower)}"
     low, high = rounding.at_least(number.lower), rounding.at_most(number.upper)
     return f"{rounding.measured(number.value)} [{low}, {high}]"
 
 
-def risk_tables(card: PrivacyCard) -> list[Table]:
+def risk_tables(card: document.PrivacyCard) -> list[Table]:
     """Return the limits of attackers under the claims, and their beliefs after an output."""
     claimed = [guarantee for guarantee in card.guarantees if guarantee.epsilon]
     limits = Table(
@@ -300,10 +299,10 @@ def risk_tables(card: PrivacyCard) -> list[Table]:
         ["model", "sweep ε", "by", *_BELIEF_COLUMNS],
         [row for guarantee in card.guarantees for row in _belief_rows(guarantee)],
     )
-    return [table for table in (limits, beliefs) if table.cells]
+    return [*filter(None, (limits, beliefs))]
 
 
-def group_tables(card: PrivacyCard) -> list[Table]:
+def group_tables(card: document.PrivacyCard) -> list[Table]:
     """Return what claims about one rating say of users with several, if there are any."""
     several = [guarantee for guarantee in card.guarantees if guarantee.derived.groups]
     if not several:
@@ -315,7 +314,7 @@ def group_tables(card: PrivacyCard) -> list[Table]:
     return [Table(caption, ["model", "ε", *sizes], [*map(_group_row, several)])]
 
 
-def _group_row(guarantee: Guarantee) -> list[str]:
+def _group_row(guarantee: document.Guarantee) -> list[str]:
     cells = [guarantee.model, words.epsilon(guarantee.epsilon or 0)]
     for limits in (group.limits for group in guarantee.derived.groups):
         delta = f", δ = {limits.delta:.3g}" if limits.delta else ""
@@ -324,7 +323,7 @@ def _group_row(guarantee: Guarantee) -> list[str]:
     return cells
 
 
-def _limit_row(guarantee: Guarantee) -> list[str]:
+def _limit_row(guarantee: document.Guarantee) -> list[str]:
     """Return the row of a claim; a claim that is false or in doubt limits nothing."""
     limits = guarantee.derived.limits
     start = [guarantee.model, words.epsilon(guarantee.epsilon or 0), f"{guarantee.delta or 0:g}"]
@@ -337,7 +336,7 @@ def _limit_row(guarantee: Guarantee) -> list[str]:
     return [*row[:-1], f"{row[-1]} ({limits.success[-1].of})"]
 
 
-def _belief_rows(guarantee: Guarantee) -> Iterator[list[str]]:
+def _belief_rows(guarantee: document.Guarantee) -> Iterator[list[str]]:
     """Yield the rows of a claim at δ = 0 and of a certified ε above 0."""
     start = [guarantee.model, words.epsilon(guarantee.sweep_epsilon)]
     limits, certified = guarantee.derived.limits, guarantee.derived.certified_belief

@@ -16,9 +16,7 @@ from dpaudit.reports.card.document import Guarantee, PrivacyCard
 from dpaudit.reports.card.requirements import STANDARDS
 from dpaudit.reports.card.sections import Fact, Section, appendix, audited, results, statement
 from dpaudit.reports.render import page
-from dpaudit.reports.sections import screen, verdicts
-from dpaudit.reports.sections.footnotes import APART
-from dpaudit.reports.sections.outcome import decision_of
+from dpaudit.reports.sections import footnotes, outcome, screen, verdicts
 from dpaudit.reports.table import Table
 
 # A card without these says so; all other statements of the owner may be left out.
@@ -44,7 +42,6 @@ def render(result: AuditResult) -> str:
     card, part = card_of(result), deployed_part(result)
     return page.render(
         "card.html.j2",
-        charts=[],
         card=card,
         sheet=sheet(card),
         appendix=appendix(card),
@@ -72,10 +69,9 @@ def render_evidence(result: AuditResult) -> str:
     counts = Counter[str](answer.status for _, rows in answered for _, answer in rows)
     return page.render(
         "evidence.html.j2",
-        charts=[],
         system=screen.system(result),
         audited=screen.audited(result),
-        decision=decision_of(result),
+        decision=outcome.decision_of(result),
         deployed=deployed.choice or deployed.named,
         counts=", ".join(f"{counts[word]} {word}" for word in palette.ANSWER if counts[word]),
         standards=answered,
@@ -114,10 +110,8 @@ def _who(card: PrivacyCard) -> Iterator[Fact]:
         sizes = f"{data.ratings:,} ratings by {data.users:,} users of {data.items:,} items"
         yield Fact("Audited data", f"about {sizes}")
     sure = words.percent(card.audit.confidence)
-    yield Fact(
-        "Audit",
-        f"dpaudit {card.audit.tool}, {card.audit.started[:10]}; {sure} confidence, for {APART}",
-    )
+    audit = f"dpaudit {card.audit.tool}, {card.audit.started[:10]}"
+    yield Fact("Audit", f"{audit}; {sure} confidence, for {footnotes.APART}")
 
 
 def _chosen(card: PrivacyCard) -> Guarantee | None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from dpaudit.core import rounding
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from dpaudit.core import messages, rounding
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.messages import plain
 from dpaudit.record.comparison import ClaimChange, Comparison, NumberChange
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import VerdictRecord
-from dpaudit.reports import palette, words
+from dpaudit.reports import palette, terminal, words
 from dpaudit.reports.render import markdown
 from dpaudit.reports.table import NONE, Table
-from dpaudit.reports.terminal import GAP
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 # How many differences of settings a terminal shows, unless everything is asked for.
 _SHOWN = 8
@@ -45,7 +44,7 @@ def show(compared: Comparison, console: Console, *, everything: bool) -> None:
     if compared.differences:
         _show_differences(compared, console, None if everything else _SHOWN)
     for sentence in sentences(compared):
-        console.print(plain(sentence), markup=False, highlight=False)
+        console.print(messages.plain(sentence), markup=False, highlight=False)
 
 
 def render(compared: Comparison) -> str:
@@ -63,9 +62,6 @@ def render(compared: Comparison) -> str:
 
 
 def _show_differences(compared: Comparison, console: Console, most: int | None) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     console.print(Text(_DIFFERENCES, style="bold"))
     lines = [
         f"{difference.key}: {difference.before} → {difference.after}"
@@ -74,14 +70,12 @@ def _show_differences(compared: Comparison, console: Console, most: int | None) 
     if more := len(compared.differences) - len(lines):
         lines.append(f"and {more} more: 'dpaudit diff --all' shows them")
     for line in lines:
-        console.print(Padding.indent(Text(plain(line)), GAP))
+        console.print(Padding.indent(Text(messages.plain(line)), terminal.GAP))
     console.print()
 
 
 def _show_table(table: Table, console: Console) -> None:
-    from rich.text import Text
-
-    cells = [[plain(cell) for cell in row] for row in table.cells]
+    cells = [[messages.plain(cell) for cell in row] for row in table.cells]
     console.print(Text(table.caption, style="bold"))
     header, lines = _laid_out(table.header, cells, console.width)
     if header:
@@ -98,18 +92,16 @@ def _laid_out(header: list[str], cells: list[list[str]], width: int) -> tuple[st
     If a row is too wide, its first cell stands above the others, and they stand side by side or, if
     they are too wide too, below each other.
     """
-    from rich.cells import cell_len, set_cell_size
-
     widths = [max(map(cell_len, column)) for column in zip(header, *cells, strict=True)]
 
     def beside(row: list[str], first: int) -> str:
         padded = (set_cell_size(*cell) for cell in zip(row[first:], widths[first:], strict=True))
-        return (" " * GAP).join(padded).rstrip()
+        return (" " * terminal.GAP).join(padded).rstrip()
 
-    if sum(widths) + GAP * (len(widths) - 1) <= width:
+    if sum(widths) + terminal.GAP * (len(widths) - 1) <= width:
         return beside(header, 0), [beside(row, 0) for row in cells]
-    start = " " * GAP
-    if sum(widths[1:]) + GAP * (len(widths) - 1) <= width:
+    start = " " * terminal.GAP
+    if sum(widths[1:]) + terminal.GAP * (len(widths) - 1) <= width:
         return start + beside(header, 1), [f"{row[0]}\n{start}{beside(row, 1)}" for row in cells]
     name = max(map(cell_len, header))
     labels = [f"{start}{set_cell_size(label, name)}{start}" for label in header[1:]]
@@ -135,7 +127,7 @@ def tables(compared: Comparison, *, everything: bool) -> list[Table]:
         if everything or judgement != "cannot tell":
             here = [change for change in compared.numbers if change.judgement == judgement]
             candidates.append(_numbers(caption, here))
-    return [table for table in candidates if table.cells]
+    return [*filter(None, candidates)]
 
 
 def claims(changes: Sequence[ClaimChange]) -> Table:

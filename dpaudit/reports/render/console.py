@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
 
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
-from dpaudit.reports import columns, digest, palette
-from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.sections import models, screen, tables, verdicts, waivers
-from dpaudit.reports.sections.base import Sections, sections_of
-from dpaudit.reports.sections.footnotes import has_joint_intervals, joint_confidence
-from dpaudit.reports.sections.outcome import decision_of, next_step
+from dpaudit.reports import columns, digest, frequency, palette
+from dpaudit.reports.sections import footnotes, outcome, screen, tables, verdicts
+from dpaudit.reports.sections.base import Sections, claim_words, sections_of
 from dpaudit.reports.sections.screen import Screen
 from dpaudit.reports.terminal import GAP, say, show_columns, show_table
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _INDENT = len("PASS") + GAP
 _RIGHT = ("ε", "claimed", "noise's ε", "list's ε", "Δf")
@@ -39,8 +35,6 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
         console: where to print; without colour if it has none.
         details: whether to print all numbers of each model, too.
     """
-    from rich.text import Text
-
     shown = screen.of(result)
     say(shown.decision.reason, console, first=shown.decision.word, indent=_INDENT)
     for line in meter_lines(shown, console.width, named=len(result.models) > 1):
@@ -69,7 +63,7 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
         say(gate.rule, console, first=palette.GATE[gate.outcome], indent=_INDENT)
         say(digest.why(gate, result), console, indent=_INDENT)
     for waiver in result.waivers:
-        say(waivers.line(waiver, result), console)
+        say(verdicts.waiver_line(waiver, result), console)
 
 
 def _show_brief(result: AuditResult, shown: Screen, console: Console) -> None:
@@ -97,7 +91,7 @@ def _show_details(result: AuditResult, console: Console) -> None:
         say(verdict.text, console, indent=2)
         sweep = by_model[model.label]
         if any(row.point.claim for row in sweep):
-            say(models.claim_words(sweep), console, indent=2, style="dim")
+            say(claim_words(sweep), console, indent=2, style="dim")
         show_columns(sections.columns(model), console, right=_RIGHT)
     for table in (*sections.brief(), *tables.others(result)):
         console.print()
@@ -107,11 +101,11 @@ def _show_details(result: AuditResult, console: Console) -> None:
 
 def close(result: AuditResult, console: Console) -> None:
     """Print the outcome, so that it is the last thing on the screen, with the next step."""
-    word = decision_of(result).word
-    say(next_step(result), console, first=word, indent=_INDENT)
+    word = outcome.decision_of(result).word
+    say(outcome.next_step(result), console, first=word, indent=_INDENT)
 
 
-def bar(row: Frequency, scale: float, width: int) -> str:
+def bar(row: frequency.Frequency, scale: float, width: int) -> str:
     """Return a bar in which a guess and the limit are marked.
 
     Args:
@@ -182,9 +176,9 @@ def _notes(sections: Sections) -> Iterator[str]:
     """Yield what the reader must know of the numbers."""
     yield from sections.remarks()
     result = sections.result
-    if not has_joint_intervals(result):
+    if not footnotes.has_joint_intervals(result):
         return
-    yield f"{joint_confidence(result)}."
+    yield f"{footnotes.joint_confidence(result)}."
     if any(not game.unit for game in columns.within(result, "games")):
         yield (
             "'finds 1.5×': the same game on the same pair found a copy that leaks 1.5 times what "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import page, toml
-from dpaudit.reports.sections import footnotes, screen, tables, verdicts, waivers
+from dpaudit.reports.sections import footnotes, screen, tables, verdicts
 from dpaudit.reports.sections.base import charts_of, not_tried
 
 
@@ -21,7 +21,7 @@ def render(result: AuditResult) -> str:
         verdicts=verdicts.of(result),
         findings=screen.findings(result),
         command=digest.command(result),
-        waivers=waivers.table(result),
+        waivers=verdicts.waiver_table(result),
         gates=tables.gates(result),
         results=tables.results(result),
         footnotes=footnotes.notes(result),

@@ -9,10 +9,8 @@ from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import digest
 from dpaudit.reports.render import toml
-from dpaudit.reports.sections import footnotes, screen, tables, verdicts, waivers
+from dpaudit.reports.sections import footnotes, outcome, screen, tables, verdicts
 from dpaudit.reports.sections.base import not_tried
-from dpaudit.reports.sections.outcome import decision_of
-from dpaudit.reports.sections.screen import Screen
 from dpaudit.reports.table import Table
 
 # All that starts markup inside a line, or makes a link of a bare address. A closing bracket counts
@@ -29,7 +27,7 @@ def escape(text: str) -> str:
 
 def render(result: AuditResult) -> str:
     """Render the report as GitHub Markdown."""
-    decision, shown = decision_of(result), screen.of(result)
+    decision, shown = outcome.decision_of(result), screen.of(result)
     sections = [
         f"# Privacy audit of {escape(screen.system(result))}",
         escape(screen.audited(result)),
@@ -42,7 +40,7 @@ def render(result: AuditResult) -> str:
         ),
         _bullets(screen.findings(result)),
         section("Gates", [tables.gates(result)]),
-        section("Waivers", [waivers.table(result)]),
+        section("Waivers", [verdicts.waiver_table(result)]),
         section("Results", tables.results(result)),
         "## How to read this\n\n" + _bullets(footnotes.notes(result)),
         section("What was audited", tables.audited(result)),
@@ -55,7 +53,7 @@ def render(result: AuditResult) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _meter(shown: Screen) -> str:
+def _meter(shown: screen.Screen) -> str:
     if not shown.rows:
         return ""
     header = ["model", "attacker", "found", "a guess", "limit"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpaudit.core.errors import RunError
-from dpaudit.core.messages import plain
+from dpaudit.core.messages import lines, plain
 from dpaudit.core.processes import library_places
 from dpaudit.reports import vega
 from dpaudit.reports.chart_parts import Chart, Panel
@@ -26,7 +26,7 @@ json.dump(pictures, sys.stdout)
 
 
 def render(
-    template: str, *, charts: Sequence[Chart], package: str = "dpaudit.reports", **content: Any
+    template: str, *, charts: Sequence[Chart] = (), package: str = "dpaudit.reports", **content: Any
 ) -> str:
     """Render a page that includes all that it shows, and has no script.
 
@@ -129,6 +129,5 @@ def _bare(picture: str) -> str:
 
 def _seen(value: Any) -> Any:
     """Replace invisible characters, except line ends, in a string that a template shows."""
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    return "\n".join(plain(line) for line in value.split("\n"))
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return lines(value) if is_text else value

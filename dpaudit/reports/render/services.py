@@ -12,7 +12,6 @@ from xml.etree import ElementTree as Xml
 
 from dpaudit.reports import palette, rules
 from dpaudit.reports.ci import CiCheck, Format, Kind, Level, Run, State
-from dpaudit.reports.palette import Word
 from dpaudit.reports.render.markdown import escape, table_text
 from dpaudit.reports.table import Table
 
@@ -48,12 +47,12 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 # GitHub drops summaries of more than 1 MiB, which all commands of a step share.
 _LARGEST_SUMMARY = 500_000
 # What a badge says of what stops a run.
-_STOPS: dict[Kind, Word] = {
-    "gate": Word("a gate fails", "bad"),
-    "waiver": Word("a waiver is expired", "bad"),
-    "baseline": Word("worse than its baseline", "bad"),
+_STOPS: dict[Kind, palette.Word] = {
+    "gate": palette.Word("a gate fails", "bad"),
+    "waiver": palette.Word("a waiver is expired", "bad"),
+    "baseline": palette.Word("worse than its baseline", "bad"),
 }
-_WAIVED = Word("a gate is waived", "open")
+_WAIVED = palette.Word("a gate is waived", "open")
 # What a claim that is stated can have; a model without one has nothing to test.
 _STATED = (rules.FALSE, rules.UNTESTED)
 
@@ -253,26 +252,26 @@ def _badge(run: Run) -> str:
     return _json(badge)
 
 
-def _more(run: Run) -> Iterator[Word]:
+def _more(run: Run) -> Iterator[palette.Word]:
     """Yield what the badge says besides the outcome, the most important first."""
     claims = [check for check in run.checks if check.rule in _STATED]
     count = Counter(check.state for check in claims)
     of = f"of {len(claims)} claim{'s' if len(claims) > 1 else ''}"
     false = f"{count['fail'] + count['accepted']} {of} false"
     if count["fail"]:
-        yield Word(false, "bad")
+        yield palette.Word(false, "bad")
     if run.outcome == "stop":
         failed = (check.kind for check in run.checks if check.state == "fail")
         yield from (_STOPS[kind] for kind in failed if kind in _STOPS)
     if count["accepted"]:
-        yield palette.harmless(Word(false, "bad"))
+        yield palette.harmless(palette.Word(false, "bad"))
     if any(check.state == "accepted" for check in run.checks):
         yield _WAIVED
     if claims and not count["pass"]:
-        yield Word("no claim tested", "neutral")
+        yield palette.Word("no claim tested", "neutral")
     if claims:
         tone = palette.survived(count["pass"], len(claims)).tone
-        yield Word(f"{count['pass']} {of} survived", tone)
+        yield palette.Word(f"{count['pass']} {of} survived", tone)
 
 
 sarif = Format("SARIF 2.1.0, for code scanning", _sarif)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
-from dpaudit.core import registry
+from dpaudit.core import registry, rounding
 from dpaudit.core.messages import plain
 from dpaudit.record.metric import MODELS
 from dpaudit.record.metrics import entry, ordered
 from dpaudit.record.result import AuditResult, DataRecord, Measurement, ModelRecord
-from dpaudit.reports import columns, digest, words
+from dpaudit.reports import columns, digest, palette, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.frequency import Frequency, attack_guesses, rating_guess
-from dpaudit.reports.palette import Word
-from dpaudit.reports.sections import models
-from dpaudit.reports.sections.certified_chart import certified_chart
-from dpaudit.reports.sections.line_chart import accuracy_chart, error_chart
-from dpaudit.reports.table import Column, Table
+from dpaudit.reports.sections.charts import accuracy_chart, certified_chart, error_chart
+from dpaudit.reports.table import NONE, Column, Table
 
 GAMES_UNTRIED = "Games that test a claimed ε: no [[game]] and no membership game was run."
 MEMBERSHIP_UNTRIED = (
@@ -70,7 +68,8 @@ class Sections:
 
     def tables(self) -> list[Table]:
         """Return the tables of results: one for each model, with a row for each ε."""
-        return models.tables(self.result)
+        by_model = digest.rows(self.result)
+        return [_table(model, by_model[model.label]) for model in self.result.models]
 
     def charts(self, look: Look) -> list[Chart | None]:
         """Return the charts of results, with None in place of one without numbers.
@@ -89,7 +88,7 @@ class Sections:
         """Return the notes that explain its tables; those of metrics stand in their entries."""
         return []
 
-    def judged(self, model: ModelRecord) -> Iterator[tuple[Word, str]]:
+    def judged(self, model: ModelRecord) -> Iterator[tuple[palette.Word, str]]:
         """Yield what the kind says of a model beside its claim: words with their sentences.
 
         The words stand in place of that of a model without a claim.
@@ -144,7 +143,7 @@ class Sections:
 
     def columns(self, model: ModelRecord) -> list[Column]:
         """Return the columns of a model's table on a console, the most important first."""
-        return list(models.brief(model, digest.rows(self.result)[model.label]))
+        return list(model_columns(model, digest.rows(self.result)[model.label]))
 
     def brief(self) -> list[Table]:
         """Return the tables that a console shows below those of the models."""
@@ -160,18 +159,15 @@ class Sections:
         return "users", f"{data.trained} train the models, {data.attacked} {verb} attacked"
 
 
-class _Kind(Protocol):
-    def sections(self) -> type[Sections]: ...
-
-
 def sections_of(result: AuditResult) -> Sections:
     """Return the sections of a record's kind; the default if that kind is not installed.
 
     Raises:
         ConfigError: the kind is registered, and cannot be imported.
     """
-    kind: _Kind | None = registry.installed("audits", result.kind)
-    return kind.sections()(result) if kind else Sections(result)
+    kind = registry.installed("audits", result.kind)
+    sections: Sections = kind.sections()(result) if kind else Sections(result)
+    return sections
 
 
 def charts_of(result: AuditResult) -> list[Chart]:
@@ -182,10 +178,6 @@ def charts_of(result: AuditResult) -> list[Chart]:
 
 def look_of(result: AuditResult) -> Look:
     """Return the colours of models, those that leak most first."""
-    return Look(sorted((plain(model.label) for model in result.models), key=_leak_order(result)))
-
-
-def _leak_order(result: AuditResult) -> Callable[[str], list[float]]:
     metrics = ordered(measurement.metric for measurement in result.measurements)
     leaks = [metric.name for metric in metrics if metric.orders]
     most: dict[str, list[float]] = {}
@@ -196,7 +188,8 @@ def _leak_order(result: AuditResult) -> Callable[[str], list[float]]:
             row[column] = min(row[column], -measurement.estimate.value)
         elif measurement.metric == "epsilon":
             row[-1] = min(row[-1], -measurement.estimate.lower)
-    return lambda model: most.get(model, [0.0])
+    labels = (plain(model.label) for model in result.models)
+    return Look(sorted(labels, key=lambda model: most.get(model, [0.0])))
 
 
 def not_tried(result: AuditResult) -> list[str]:
@@ -225,3 +218,123 @@ def _observer(measurement: Measurement) -> str | None:
     """Return who observed a game; an observer who was chosen stands behind the pair's name."""
     _, chosen, name = (measurement.pair or "").rpartition(" (")
     return measurement.observer or (name.removesuffix(")") if chosen else None)
+
+
+_POWER = (
+    "Power: the least factor by which a copy has to break the claim for the game to find it, as in "
+    "“finds 2×”. “none up to 4×”: it missed the copies that were tried, up to that factor; “none”: "
+    "no copy could be tried, or none found with so few trials; “–”: not needed, as the game breaks "
+    "the claim, or there is no claim that it tests."
+)
+# Digits of a number on a console.
+_SHORT = 2
+
+
+def model_columns(model: ModelRecord, sweep: Sequence[digest.Row]) -> Iterator[Column]:
+    """Yield the columns of a model's table on a console, the most important first."""
+    points = [row.point for row in sweep]
+    yield "ε", [words.epsilon(point.epsilon) for point in points]
+    if any(point.claim and point.claim.epsilon != point.epsilon for point in points):
+        yield "claimed", [words.epsilon(p.claim.epsilon) if p.claim else "none" for p in points]
+    if any(row.games for row in sweep):
+        yield "certified ε", [_largest(row) for row in sweep]
+    errors = []
+    for metric, name, cells in columns.columns(
+        _of_models(sweep), model.top_k, digits=_SHORT, brief=True
+    ):
+        if metric.unit == "rating":
+            errors.append((name, cells))
+        else:
+            yield name, cells
+    known = [game for row in sweep for game in row.games.values() if game.theory]
+    if known:
+        law = "noise's ε" if any(digest.noised(game) for game in known) else "list's ε"
+        yield law, [_largest_by_law(row) for row in sweep]
+    yield from errors
+    if any(point.sensitivity is not None for point in points):
+        yield "Δf", [words.number(point.sensitivity) for point in points]
+
+
+def claim_words(sweep: Sequence[digest.Row]) -> str:
+    """Return what a model's claims hold for, without their ε."""
+    claims = dict.fromkeys(
+        words.claim(row.point.claim) if row.point.claim else "none" for row in sweep
+    )
+    return f"Claim: {'; '.join(claims)}."
+
+
+def _table(model: ModelRecord, sweep: Sequence[digest.Row]) -> Table:
+    shown = list(_columns(model, sweep))
+    marked = {
+        (index, column)
+        for index, row in enumerate(sweep)
+        for column, (name, _) in enumerate(shown)
+        if any(name == _certified(pair) for pair in row.exceeding)
+    }
+    return Table(
+        caption=f"{model.label}: {model.defense}, {model.variant}. {claim_words(sweep)}",
+        header=[name for name, _ in shown],
+        cells=[list(cells) for cells in zip(*(cells for _, cells in shown), strict=True)],
+        marked=marked,
+        note=_POWER if any(name.startswith("power (") for name, _ in shown) else "",
+    )
+
+
+def _columns(model: ModelRecord, sweep: Sequence[digest.Row]) -> Iterator[Column]:
+    """Yield the name and cells of the columns of a model's table that are not empty."""
+    points = [row.point for row in sweep]
+    yield "ε", [words.epsilon(point.epsilon) for point in points]
+    yield (
+        "claimed ε",
+        [words.epsilon(point.claim.epsilon) if point.claim else "none" for point in points],
+    )
+    if any(point.chosen for point in points):
+        yield "chosen", [words.settings(point.chosen) for point in points]
+    if any(point.sensitivity is not None for point in points):
+        yield "Δf", [words.number(point.sensitivity) for point in points]
+    for pair in sweep[0].games if sweep else ():
+        bounds = [f"≥ {rounding.at_least(row.games[pair].estimate.lower)}" for row in sweep]
+        remarks = [f" ({digest.MORE})" if row.exceeds(pair) else "" for row in sweep]
+        yield _certified(pair), list(map(str.__add__, bounds, remarks))
+        games = [row.games[pair] for row in sweep]
+        if any(game.theory for game in games):
+            law = "noise" if any(digest.noised(game) for game in games) else "list"
+            # The upper bound, if the number is not exact.
+            uppers = [game.theory and rounding.measured(game.theory.upper) for game in games]
+            yield f"ε by the {law}'s law ({pair})", [upper or NONE for upper in uppers]
+        yield f"power ({pair})", [row.power(pair) or NONE for row in sweep]
+    for column in columns.columns(_of_models(sweep), model.top_k):
+        yield column.name, column.cells
+
+
+def _of_models(sweep: Sequence[digest.Row]) -> list[list[Measurement]]:
+    """Return what stands in the rows of a model's own table, but for its games."""
+    return [[m for m in row.measurements if entry(m.metric).section == MODELS] for row in sweep]
+
+
+def _certified(pair: str) -> str:
+    return f"certified ε ({pair})"
+
+
+def _largest(row: digest.Row) -> str:
+    """Return the largest lower bound over the pairs, which hold together, with a remark.
+
+    If no bound breaks the claim, the remark is the least mutant that was found on any pair.
+    """
+    if not row.games:
+        return NONE
+    largest = max(game.estimate.lower for game in row.games.values())
+    controls = [game.control for game in row.games.values() if game.control]
+    least = min((control.factor for control in controls if control.found), default=None)
+    remark = ""
+    if row.exceeding:
+        remark = digest.ABOVE
+    elif row.point.claim:
+        remark = " (no power)" if least is None else f" (finds {least:.3g}×)"
+    return f"≥ {rounding.at_least(largest, _SHORT)}{remark}"
+
+
+def _largest_by_law(row: digest.Row) -> str:
+    """Return the largest ε by the law over the pairs."""
+    known = max((game.theory.upper for game in row.games.values() if game.theory), default=None)
+    return "∞" if known == math.inf else words.number(known)

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from dpaudit.record.metrics import entry, ordered
 from dpaudit.record.result import AuditResult, Measurement
-from dpaudit.reports import columns, words
-from dpaudit.reports.digest import Row, noised, rows
+from dpaudit.reports import columns, digest, words
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.table import NONE, Table
 
@@ -135,9 +134,9 @@ def _drawn(result: AuditResult) -> str:
     known = [measurement for measurement in result.measurements if measurement.theory]
     noise = "the noise that the defense says it adds"
     lists = "the list that the defense says it draws"
-    if all(map(noised, known)):
+    if all(map(digest.noised, known)):
         return noise
-    return f"{noise}, or of {lists}" if any(map(noised, known)) else lists
+    return f"{noise}, or of {lists}" if any(map(digest.noised, known)) else lists
 
 
 def _uncovered(result: AuditResult) -> Iterator[str]:
@@ -171,7 +170,7 @@ def _power(result: AuditResult) -> Iterator[str]:
     stated = False
     for (pair, power), models in _grouped(
         ((pair, _power_words(sweep, pair)), model)
-        for model, sweep in rows(result).items()
+        for model, sweep in digest.rows(result).items()
         for pair in (sweep[0].games if sweep else ())
     ):
         if power:
@@ -187,7 +186,7 @@ def _power(result: AuditResult) -> Iterator[str]:
         )
 
 
-def _power_words(sweep: list[Row], pair: str) -> str:
+def _power_words(sweep: list[digest.Row], pair: str) -> str:
     """Return which mutants were found at which claims; empty where the game broke the claim."""
     claimed: dict[str, list[float]] = {}
     for row in sweep:
@@ -202,7 +201,7 @@ def _public(result: AuditResult) -> Iterator[str]:
     """Yield the statistics that the claims treat as public."""
     for public, models in _grouped(
         (public, model)
-        for model, sweep in rows(result).items()
+        for model, sweep in digest.rows(result).items()
         for public in dict.fromkeys(row.point.claim.public for row in sweep if row.point.claim)
     ):
         yield f"Treated as public by the claims ({models}): {public}."

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from dpaudit.config.gate import Gate
 from dpaudit.core import rounding
+from dpaudit.record.fields import SHARED
 from dpaudit.record.metrics import entry, table
 from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
-from dpaudit.reports import palette, words
-from dpaudit.reports.digest import swept
+from dpaudit.reports import digest, palette, words
 from dpaudit.reports.frequency import Frequency
-from dpaudit.reports.palette import Word
 from dpaudit.reports.sections import meter
 from dpaudit.reports.sections.base import sections_of
 
@@ -34,7 +33,7 @@ class Decision:
         sentences: what decided it, then what else was found, and what it leaves out.
     """
 
-    word: Word
+    word: palette.Word
     sentences: Sequence[str]
 
     @property
@@ -127,10 +126,13 @@ def _comparison(gate: Gate, measurement: Measurement, result: AuditResult, *, al
     if frequency is not None:
         attacker = "" if alone else f"{frequency.attacker}: "
         return f"{named}{attacker}{frequency.sentence}"
-    if swept(result, measurement.model):
+    if digest.swept(result, measurement.model):
         named = f"{measurement.model} at ε = {words.epsilon(measurement.epsilon)}: "
     if measurement.observer and not alone:
         named += f"who sees {words.observer(measurement.observer)}: "
+    # A field of a package's own is named by the place of the number alone.
+    if any(field.place and field.name not in SHARED for field in measurement.described.known):
+        named = f"{measurement.place}: "
     limit = gate.max if gate.min is None else gate.min
     if gate.judged == "epsilon":
         return f"{named}{_of_bound(measurement, limit, result)}"

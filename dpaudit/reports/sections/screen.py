@@ -10,11 +10,9 @@ from dpaudit.core import rounding
 from dpaudit.core.claim import LONGEST
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, VerdictRecord
-from dpaudit.reports import digest, palette, words
-from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of
-from dpaudit.reports.sections import meter, verdicts
+from dpaudit.reports import digest, frequency, palette, words
+from dpaudit.reports.sections import footnotes, meter, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
-from dpaudit.reports.sections.footnotes import APART, has_ranges
 from dpaudit.reports.sections.outcome import Decision, decision_of
 from dpaudit.reports.table import NONE, Table
 
@@ -36,14 +34,14 @@ class Screen:
         decision: the run's outcome and why, in words that need no statistics.
         rows: what each attacker finds, the most first.
         left_out: how many attackers have no row.
-        claims: a row for each claim; None without claims.
+        claims: a row for each claim; none without claims.
         facts: what the outcome rests on, as names with sentences.
     """
 
     decision: Decision
-    rows: Sequence[Frequency]
+    rows: Sequence[frequency.Frequency]
     left_out: int
-    claims: Table | None
+    claims: Table
     facts: Sequence[tuple[str, str]]
 
     @property
@@ -57,7 +55,7 @@ class Screen:
     @property
     def end(self) -> str:
         """Return the right end of the meter's scale as a frequency."""
-        return out_of(self.scale, base_of(self.scale, self.scale, self.scale))
+        return frequency.out_of(self.scale, frequency.base_of(self.scale, self.scale, self.scale))
 
     @property
     def alarming(self) -> list[str]:
@@ -78,7 +76,7 @@ class Screen:
         """
         clauses = dict.fromkeys(row.clause for row in self.rows)
         alarms = {row.alarms for row in self.rows if row.alarms is not None}
-        of = f" with {false_alarms(max(alarms))}" if alarms else ""
+        of = f" with {frequency.false_alarms(max(alarms))}" if alarms else ""
         limited = any(row.limit is not None for row in self.rows)
         marks = f"{guess} is a guess" + (f", {limit} the limit" if limited else "")
         more = ""
@@ -90,7 +88,7 @@ class Screen:
         return f"Found: how many {' or '.join(clauses)}{of}; {marks}.{below}{more}"
 
 
-def sentence(row: Frequency) -> str:
+def sentence(row: frequency.Frequency) -> str:
     """Return a row of the meter as a sentence that names its model."""
     return f"{row.measurement.model}, {row.attacker}: {row.sentence}."
 
@@ -102,11 +100,9 @@ def of(result: AuditResult) -> Screen:
     return Screen(decision_of(result), shown, left_out, _claims(result), list(_facts(result)))
 
 
-def _claims(result: AuditResult) -> Table | None:
+def _claims(result: AuditResult) -> Table:
     """Return a row for each claim: what is claimed, what is certified, what would be caught."""
     stated = [verdict for verdict in result.verdicts if verdict.claimed is not None]
-    if not stated:
-        return None
     shown = sorted(stated, key=palette.urgency)[:_CLAIMS]
     # What the words of claims that are not tested mean.
     reasons = dict.fromkeys(verdict.reason for verdict in shown if verdict.reason)
@@ -154,8 +150,8 @@ def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
     if strongest := sections.strongest():
         yield "Recovered", strongest
     sure = words.percent(result.family.confidence)
-    apart = result.gates and has_ranges(result)
-    what = APART if apart else "everything that decides this run together"
+    apart = result.gates and footnotes.has_ranges(result)
+    what = footnotes.APART if apart else "everything that decides this run together"
     yield "Confidence", f"{sure}, for {what}."
     if served := utility(result):
         yield "Utility", served

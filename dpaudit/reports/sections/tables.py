@@ -6,9 +6,8 @@ from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, DataRecord
 from dpaudit.reports import columns, digest, palette, words
-from dpaudit.reports.sections import screen
+from dpaudit.reports.sections import footnotes, screen
 from dpaudit.reports.sections.base import sections_of
-from dpaudit.reports.sections.footnotes import interval_table
 from dpaudit.reports.table import NONE, Table
 
 
@@ -25,13 +24,11 @@ def others(result: AuditResult) -> list[Table]:
     shown = sections_of(result).shown
     sections = dict.fromkeys(entry(number.metric).section for number in result.measurements)
     tables = (columns.of_section(result, name) for name in sections if name not in shown)
-    return [table for table in tables if table]
+    return [*filter(None, tables)]
 
 
-def gates(result: AuditResult) -> Table | None:
+def gates(result: AuditResult) -> Table:
     """Return the gates with their outcomes."""
-    if not result.gates:
-        return None
     cells = [
         [palette.GATE[gate.outcome].shown, gate.rule, digest.why(gate, result)]
         for gate in result.gates
@@ -54,11 +51,9 @@ def models(result: AuditResult) -> Table:
     return Table("Models", ["model", "defense", "variant", "parameters", "source"], cells)
 
 
-def attacks(result: AuditResult) -> Table | None:
+def attacks(result: AuditResult) -> Table:
     """Return the attacks and Sybil attacks that were run."""
     tried = [*result.attacks.items(), *result.sybil_attacks.items()]  # they may share a label
-    if not tried:
-        return None
     named = ("name", "title", "source")
     cells = [
         [
@@ -72,7 +67,7 @@ def attacks(result: AuditResult) -> Table | None:
     return Table("Attacks", ["attack", "method", "parameters", "source"], cells)
 
 
-def claims(result: AuditResult) -> Table | None:
+def claims(result: AuditResult) -> Table:
     """Return all claims; claims of one model that differ only in ε share a row."""
     grouped: dict[tuple[str, ...], list[float]] = {}
     for point in result.points:
@@ -83,8 +78,6 @@ def claims(result: AuditResult) -> Table | None:
                 f"{claim.delta:g}", "; ".join(claim.assumes) or NONE, claim.source,
             )  # fmt: skip
             grouped.setdefault(key, []).append(claim.epsilon)
-    if not grouped:
-        return None
     cells = [
         [model, words.listed(sorted(epsilons)), *rest]
         for (model, *rest), epsilons in grouped.items()
@@ -93,19 +86,15 @@ def claims(result: AuditResult) -> Table | None:
     return Table("Claims", header, cells)
 
 
-def pairs(result: AuditResult) -> Table | None:
+def pairs(result: AuditResult) -> Table:
     """Return the pairs of neighbouring data sets of the games."""
-    if not result.pairs:
-        return None
     cells = [[pair.model, pair.pair, pair.summary] for pair in result.pairs]
     return Table("Pairs of neighbouring data sets", ["model", "pair", "what differs"], cells)
 
 
-def games(result: AuditResult) -> Table | None:
+def games(result: AuditResult) -> Table:
     """Return the event that certifies each lower bound on ε."""
     games = columns.within(result, "games")
-    if not games:
-        return None
     header = ["model", "ε", "pair", "attack", "certified ε", "point estimate (not certified)"]
     caption = "Games: the event whose probabilities certify ε"
     shifted = any(game.shift is not None for game in games)
@@ -129,13 +118,13 @@ def games(result: AuditResult) -> Table | None:
 
 def audited(result: AuditResult) -> list[Table]:
     """Return what was audited: models and claims."""
-    return [table for table in (models(result), claims(result)) if table]
+    return [*filter(None, (models(result), claims(result)))]
 
 
 def tried(result: AuditResult) -> list[Table]:
     """Return what was tried: attacks, pairs and games, and how each interval was made."""
-    candidates = (attacks(result), pairs(result), games(result), interval_table(result))
-    return [table for table in candidates if table]
+    tables = filter(None, (attacks(result), pairs(result), games(result)))
+    return [*tables, footnotes.interval_table(result)]
 
 
 def provenance(result: AuditResult) -> Table:

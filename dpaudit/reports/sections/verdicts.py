@@ -1,4 +1,4 @@
-"""The first thing a reader sees: one row a model with its verdict in a plain sentence."""
+"""The verdict on each model in plain sentences, and what waivers accept of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 from dpaudit.core import rounding
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import AuditResult, ClaimRecord, Measurement, ModelRecord, VerdictRecord
+from dpaudit.record.result import AuditResult, Measurement, ModelRecord, VerdictRecord, WaiverRecord
 from dpaudit.record.verdicts import remedy
 from dpaudit.reports import digest, palette, words
-from dpaudit.reports.palette import Word
-from dpaudit.reports.sections import waivers
 from dpaudit.reports.sections.base import sections_of
+from dpaudit.reports.table import Table
 
-# The claim of each model at each ε.
-_Claims = Mapping[tuple[str, float], ClaimRecord | None]
 # The roles of metrics that say what an attacker learns.
 _LEARNT = ("recovery", "attack")
 # Why a claim was not tested, for several ε; completed by what they are, and by what decides it.
@@ -45,7 +42,7 @@ class ModelVerdict:
     """
 
     model: str
-    badge: Word
+    badge: palette.Word
     sentences: Sequence[str]
     judged: Sequence[str] = ()
 
@@ -64,7 +61,7 @@ def of(result: AuditResult) -> list[ModelVerdict]:
             key=lambda record: record.epsilon,
         )
         false = {record.id for record in sweep if record.verdict == "false"}
-        waived = [waivers.line(waiver, result) for waiver in result.waivers if waiver.id in false]
+        waived = [waiver_line(waiver, result) for waiver in result.waivers if waiver.id in false]
         judged = [sentence for _, sentence in sections_of(result).judged(model)]
         leaks = _leaks(result, model, sweep)
         sentences = [*_claims(result, sweep), *waived, *judged, *leaks]
@@ -72,7 +69,7 @@ def of(result: AuditResult) -> list[ModelVerdict]:
     return sorted(rows, key=lambda row: palette.order(row.badge))
 
 
-def badge(result: AuditResult, models: Sequence[ModelRecord]) -> Word:
+def badge(result: AuditResult, models: Sequence[ModelRecord]) -> palette.Word:
     """Return what became of claims; without one the worst that the kind says, or what was measured.
 
     Args:
@@ -150,7 +147,7 @@ def _games(result: AuditResult, model: str) -> list[Measurement]:
     return [game for game in digest.of(result, "epsilon") if game.model == model]
 
 
-def _reason(result: AuditResult, record: VerdictRecord, claims: _Claims) -> str | None:
+def _reason(result: AuditResult, record: VerdictRecord, claims: digest.Claims) -> str | None:
     """Return why a claim is not tested, as a key of the sentences; None if it is."""
     if record.reason == "doubt":
         return "doubt" if record.law is None else "law"
@@ -197,7 +194,7 @@ def _at(verdicts: Sequence[VerdictRecord]) -> str:
     return f"at ε = {words.listed(verdict.epsilon for verdict in verdicts)}"
 
 
-def _game(record: VerdictRecord, claims: _Claims) -> str:
+def _game(record: VerdictRecord, claims: digest.Claims) -> str:
     """Return who saw what in the game that decided, by which attack and data, as a sentence."""
     name, claim = record.decided_by, claims[record.model, record.epsilon]
     if name is None:
@@ -214,3 +211,63 @@ def _game(record: VerdictRecord, claims: _Claims) -> str:
 
 def _capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
+
+
+_NOW = {
+    "false": "its claim is false",
+    "survived": "its claim was tested and not found to be false",
+    "not tested": "its claim was not tested",
+    "pass": "its gate passes",
+    "fail": "its gate fails",
+    "inconclusive": "its gate is inconclusive",
+}
+
+
+def waiver_table(result: AuditResult) -> Table | None:
+    """Return the table of all waivers; None without any."""
+    if not result.waivers:
+        return None
+    return Table(
+        f"Waivers on {result.waivers[0].judged}",
+        ["finding", "state", "owner", "until", "statement"],
+        [
+            [waiver.id, waiver.state, waiver.owner, str(waiver.expires), waiver.statement]
+            for waiver in result.waivers
+        ],
+        {(row, 1) for row, waiver in enumerate(result.waivers) if waiver.state == "expired"},
+    )
+
+
+def waiver_line(waiver: WaiverRecord, result: AuditResult) -> str:
+    """Return what a waiver does and what to do about it, as a sentence that names its finding."""
+    clause = waiver_sentence(waiver, result)
+    if waiver.state == "active":
+        return f"{waiver.id} is {clause}."
+    return f"{_capital(clause)}."
+
+
+def waiver_sentence(waiver: WaiverRecord, result: AuditResult) -> str:
+    """Return what a waiver does and what to do about it, as the end of a sentence.
+
+    That of an active waiver does not name its finding.
+    """
+    now = _now(waiver.id, result)
+    if waiver.state == "active":
+        return (
+            f"waived until {waiver.expires} by {waiver.owner}: {waiver.statement.removesuffix('.')}"
+        )
+    if waiver.state == "unused":
+        return f"the waiver of {waiver.id} is unused, as {now}: remove it if that lasts"
+    return (
+        f"the waiver of {waiver.id} by {waiver.owner} expired after {waiver.expires}, and {now}: "
+        "remove the waiver, or review and renew it"
+    )
+
+
+def _now(name: str, result: AuditResult) -> str:
+    """Return what became of a waived finding."""
+    states: dict[str, str] = {verdict.id: verdict.verdict for verdict in result.verdicts}
+    # Gates may share an id: one that does not pass counts.
+    gates = sorted(result.gates, key=lambda gate: gate.outcome != "pass")
+    states |= {gate.id: gate.outcome for gate in gates}
+    return _NOW.get(states.get(name, ""), "its gate is not judged here")

@@ -9,7 +9,7 @@ from dpaudit.auditor.gate import judge_run
 from dpaudit.record.result import AuditResult, Waiver
 from dpaudit.reports.ci import run_of
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections.waivers import line, sentence, table
+from dpaudit.reports.sections.verdicts import waiver_line, waiver_sentence, waiver_table
 from tests.reports.sections.test_verdicts import outcome_text
 
 
@@ -22,9 +22,9 @@ def judged(result: AuditResult, *names: str, day: date = date(2027, 1, 31)) -> A
 
 
 def test_the_table_says_on_which_day_they_were_judged(result: AuditResult) -> None:
-    assert table(result) is None
+    assert waiver_table(result) is None
     names = ("gate/epsilon/max", "claim/published/10")
-    shown = table(judged(result, *names))
+    shown = waiver_table(judged(result, *names))
     assert shown is not None
     assert shown.caption == "Waivers on 2027-01-31"
     assert shown.cells == [
@@ -32,7 +32,7 @@ def test_the_table_says_on_which_day_they_were_judged(result: AuditResult) -> No
         [names[1], "unused", "the team", "2027-01-31", "known."],
     ]
     assert not shown.marked
-    late = table(judged(result, *names, day=date(2027, 2, 1)))
+    late = waiver_table(judged(result, *names, day=date(2027, 2, 1)))
     assert late is not None
     assert late.marked == {(0, 1), (1, 1)}
 
@@ -40,19 +40,20 @@ def test_the_table_says_on_which_day_they_were_judged(result: AuditResult) -> No
 def test_a_sentence_says_what_became_of_the_finding(result: AuditResult) -> None:
     names = ("claim/published/0.1", "claim/published/10", "gate/epsilon/max")
     rejudged = judged(result, *names)
-    false, kept, _ = (sentence(waiver, rejudged) for waiver in rejudged.waivers)
+    false, kept, _ = (waiver_sentence(waiver, rejudged) for waiver in rejudged.waivers)
     assert false == "waived until 2027-01-31 by the team: known"
     assert kept.startswith("the waiver of claim/published/10 is unused, ")
-    assert line(rejudged.waivers[0], rejudged) == (
+    assert waiver_line(rejudged.waivers[0], rejudged) == (
         "claim/published/0.1 is waived until 2027-01-31 by the team: known."
     )
-    assert line(rejudged.waivers[1], rejudged).startswith(
+    assert waiver_line(rejudged.waivers[1], rejudged).startswith(
         "The waiver of claim/published/10 is unused"
     )
-    assert line(rejudged.waivers[1], rejudged).endswith("if that lasts.")
+    assert waiver_line(rejudged.waivers[1], rejudged).endswith("if that lasts.")
     rejudged = judged(result, *names, day=date(2027, 2, 1))
     last = [
-        sentence(waiver, rejudged).split(", and ")[1].split(":")[0] for waiver in rejudged.waivers
+        waiver_sentence(waiver, rejudged).split(", and ")[1].split(":")[0]
+        for waiver in rejudged.waivers
     ]
     assert last == ["its claim is false", "its claim was not tested", "its gate fails"]
 
