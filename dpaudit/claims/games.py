@@ -22,9 +22,8 @@ from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import PreparedPair
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.base import EntryPair, PredictionPair
+from dpaudit.defenses.base import EntryPair, ExactScores, PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.top_k.defense import TopK
 
 # Default number of trials on each data set.

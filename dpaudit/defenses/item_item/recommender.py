@@ -42,11 +42,13 @@ from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
-from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense
-from dpaudit.defenses.item_model import (
+from dpaudit.defenses.base import (
+    BLOCK,
     ExactScores,
     ItemModel,
+    LaplaceNoise,
     PairCounts,
+    PredictionDefense,
     Vector,
     frozen,
     frozen_rows,
@@ -61,8 +63,8 @@ from dpaudit.defenses.precision import (
     rounded,
 )
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.item_item import pairs
-from dpaudit.kernels.top_k import ranking
+from dpaudit.kernels import item_item as kernels
+from dpaudit.kernels.top_k import laplace_top_k
 
 # The most bytes of a pair of items while the similarities are computed: the pair (4) and its
 # similarity (4), in one order and then in both (16).
@@ -233,7 +235,7 @@ class ItemItem(PredictionDefense):
         """
         self.check_scale(ratings.scale)
         start, other, value = self._lower(ratings, self._room(ratings))
-        rows = pairs.mirror(start, other, value, np.float32(self.mirror_sign))
+        rows = kernels.mirror(start, other, value, np.float32(self.mirror_sign))
         return ItemModel(ratings, Csr(*rows), np.diff(ratings.by_item.start))
 
     def _room(self, ratings: Ratings) -> int:
@@ -246,10 +248,10 @@ class ItemItem(PredictionDefense):
             ConfigError: they do not fit.
         """
         by_item, by_user = ratings.by_item, ratings.by_user
-        room = pairs.most_pairs(by_user.start, ratings.n_items)
+        room = kernels.most_pairs(by_user.start, ratings.n_items)
         if not fits(room * _PAIR):
             columns = frozen(by_item.column), by_user.start, frozen(by_user.column)
-            room = pairs.count_pairs(by_item.start, *columns, self.pair_floor())
+            room = kernels.count_pairs(by_item.start, *columns, self.pair_floor())
         least = f" with more than {self.pair_floor()} common raters" if self.pair_floor() else ""
         check_memory(
             f"the similarities of {self.name}",
@@ -267,10 +269,10 @@ class ItemItem(PredictionDefense):
         degree, total = np.diff(ratings.by_item.start), np.empty(0)
         if self.mirror_sign < 0:
             ticks = in_ticks(ratings)
-            start, other, count, total = pairs.co_ratings(*ticks, self.pair_floor(), room)
+            start, other, count, total = kernels.co_ratings(*ticks, self.pair_floor(), room)
         else:
             both = frozen_rows(ratings.by_item), frozen_rows(ratings.by_user)
-            start, other, count = pairs.co_counts(*both, room)
+            start, other, count = kernels.co_counts(*both, room)
         value = np.empty(len(other), np.float32)
         # Blocks of whole rows of about `_AT_ONCE` pairs, so that nothing else is as large.
         ends = np.searchsorted(start, np.arange(0, len(other), _AT_ONCE), side="left")
@@ -368,7 +370,7 @@ class ItemItem(PredictionDefense):
         items = np.empty((len(streams), count), np.int32)
         values = np.empty(items.shape, np.float32)
         scale = self._spread(exact.sensitivity)
-        ranking.laplace_top_k(
+        laplace_top_k(
             items, values, exact.scores, scale, list_grid(scale), streams.trials, 0, streams.key
         )
         return TopList(items, values)
@@ -448,7 +450,7 @@ class ItemItem(PredictionDefense):
     def _sums(self, model: ItemModel, profile: Profile) -> Vector:
         low, high = map(float, self.bounds(model.ratings.scale))
         items, offsets = frozen(profile.items), frozen(self._offsets(profile))
-        sums: Vector = pairs.pair_sums(model.similarity, items, offsets, low, high)
+        sums: Vector = kernels.pair_sums(model.similarity, items, offsets, low, high)
         return sums + offsets.sum(dtype=np.float64)
 
     def _own_terms(self, profile: Profile, similarity: Vector, scale: Scale) -> Vector:
@@ -460,7 +462,7 @@ class ItemItem(PredictionDefense):
         ratings, item = model.ratings, change.item
         before = ratings.profile(change.user)
         after = edited(before, change)
-        count, total = pairs.co_rating_row(item, *model.ticks)
+        count, total = kernels.co_rating_row(item, *model.ticks)
         degree = model.degree.copy()
         for profile, weight in ((before, -1), (after, 1)):
             rated = profile.items == item

@@ -46,9 +46,9 @@ from dpaudit.defenses.training_checks import (
     step_sizes,
 )
 from dpaudit.kernels import exact_noise, noise
+from dpaudit.kernels import neighborhood as kernels
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
-from dpaudit.kernels.neighborhood import rows as kernels
 
 Numbers = NDArray[np.float64]
 

@@ -27,10 +27,10 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import NoisedSteps, Observer, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
     Floats,
+    Neighborhood,
     SimilarityData,
     SimilarityDefense,
     Slope,
@@ -47,9 +47,9 @@ from dpaudit.defenses.training_checks import (
     lane_blocks,
 )
 from dpaudit.kernels import exact_noise
+from dpaudit.kernels import neighborhood as kernels
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
-from dpaudit.kernels.neighborhood import rows as kernels
 
 # The share by which single precision may round down a sum that equals C.
 _ROUNDING = 1e-5

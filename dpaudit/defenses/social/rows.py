@@ -13,7 +13,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.defenses.factors import Indices
 from dpaudit.defenses.training_checks import UserRows, columns_of
-from dpaudit.kernels.social.cosines import cosines
+from dpaudit.kernels.social.preferences import cosines
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

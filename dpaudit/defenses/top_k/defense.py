@@ -20,9 +20,8 @@ from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import Profile
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import BLOCK, EntryPair, ListDefense
-from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.defenses.base import BLOCK, EntryPair, ExactScores, ItemModel, ListDefense
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.defenses.precision import check_finite
 from dpaudit.defenses.top_k import bounds
 from dpaudit.defenses.top_k.laws import (
