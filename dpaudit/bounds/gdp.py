@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpaudit.bounds.frequentist.counting import rate_limits
+from dpaudit.bounds.frequentist.intervals import rate_limits
 from dpaudit.bounds.frequentist.one_run import check_guesses, last_rejected
 from dpaudit.bounds.outcomes import (
     Counts,
