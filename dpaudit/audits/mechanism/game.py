@@ -35,8 +35,8 @@ from dpaudit.audits.mechanism.calls import (
 )
 from dpaudit.audits.mechanism.one_call import Raised
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends
 from dpaudit.bounds.frequentist.labels import Ends, LabelTest, Numbers, guessed_epsilon
+from dpaudit.bounds.frequentist.sequential import CoinProcess, anytime_epsilon, block_ends
 from dpaudit.bounds.outcomes import Scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
