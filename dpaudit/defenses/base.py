@@ -17,18 +17,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core import releases
 from dpaudit.core.claim import Assumption, Claim, PersonalLosses, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import (
-    ItemList,
-    ListLaw,
-    Observer,
-    Predictions,
-    Request,
-    SideInformation,
-    TopList,
-)
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Submissions
 from dpaudit.core.user_profile import Profile
@@ -259,7 +251,7 @@ class Defense(Plugin, ABC):
         """Return the privacy guarantee of this variant, or None if it has none."""
 
     @abstractmethod
-    def observers(self) -> Mapping[str, Observer[Any]]:
+    def observers(self) -> Mapping[str, releases.Observer[Any]]:
         """Return the observers by name; `observe` in a config's `[[game]]` selects one.
 
         The first is the default.
@@ -298,7 +290,7 @@ class OnDemandDefense(Defense):
         """Compute the noiseless predictions of user `target` after one rating has changed."""
 
     @abstractmethod
-    def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
+    def release_list(self, exact: ExactScores, streams: Streams) -> releases.ItemList:
         """Return the list of each trial, without values."""
 
     @abstractmethod
@@ -331,8 +323,8 @@ class PredictionDefense(OnDemandDefense):
 
     @abstractmethod
     def release(
-        self, exact: ExactScores, streams: Streams, request: Request
-    ) -> Predictions | TopList:
+        self, exact: ExactScores, streams: Streams, request: releases.Request
+    ) -> releases.Predictions | releases.TopList:
         """Return what is shown in each trial."""
 
     @abstractmethod
@@ -342,7 +334,7 @@ class PredictionDefense(OnDemandDefense):
     @abstractmethod
     def release_items(
         self, exact: ExactScores, streams: Streams, items: NDArray[np.int32]
-    ) -> Predictions:
+    ) -> releases.Predictions:
         """Return the noised predictions of `items` `(W, k)`."""
 
     @abstractmethod
@@ -356,7 +348,7 @@ class PredictionDefense(OnDemandDefense):
     @abstractmethod
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
-    ) -> SideInformation:
+    ) -> releases.SideInformation:
         """Return the knowledge of an attacker who knows all ratings but that of the hidden item."""
 
     @abstractmethod
@@ -368,7 +360,7 @@ class ListDefense(OnDemandDefense):
     """A recommender that shows only a list of items, drawn from a known law."""
 
     @abstractmethod
-    def law(self, exact: ExactScores) -> ListLaw:
+    def law(self, exact: ExactScores) -> releases.ListLaw:
         """Return the law of the list."""
 
     @abstractmethod
@@ -381,7 +373,7 @@ class ListDefense(OnDemandDefense):
 
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
-    ) -> SideInformation:
+    ) -> releases.SideInformation:
         """Return what an attacker knows who knows all ratings but the one on the hidden item.
 
         Raises:
@@ -390,7 +382,7 @@ class ListDefense(OnDemandDefense):
         raise ConfigError(f"{self.name} has no attack on hidden ratings: remove [[attack]]")
 
     def log_likelihood(
-        self, side: SideInformation, shown: ItemList, scale: Scale
+        self, side: releases.SideInformation, shown: releases.ItemList, scale: Scale
     ) -> NDArray[np.float64]:
         """Return `ln P` of each trial's list under each value of the hidden rating `(W, C)`.
 

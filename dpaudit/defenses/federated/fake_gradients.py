@@ -18,17 +18,11 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Round, UserItemPairs
+from dpaudit.defenses import observers
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.defenses.factors import FactorModels, joined
 from dpaudit.defenses.federated.settings import Candidates, FakeGradientsSettings, Floats, Indices
 from dpaudit.defenses.federated.training import Clients, FederatedTraining, Submitted
-from dpaudit.defenses.observers import (
-    ObservedRound,
-    ObservedTraining,
-    observed_steps,
-    release_observers,
-    step_observer,
-)
 from dpaudit.defenses.precision import grid
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
@@ -249,7 +243,7 @@ class TargetUsers:
         return cls(users, place, before.only(rows), after.only(rows))
 
 
-class ObservedSubmissions(ObservedTraining["_Counterfactual"]):
+class ObservedSubmissions(observers.ObservedTraining["_Counterfactual"]):
     """One trial's training, with the counterfactual target users on D and on D'."""
 
     def __init__(
@@ -267,7 +261,7 @@ class ObservedSubmissions(ObservedTraining["_Counterfactual"]):
             for candidates in (targets.before, targets.after)
         ]
 
-    def submit(self) -> ObservedRound:
+    def submit(self) -> observers.ObservedRound:
         """Return the target users' submissions."""
         d = self.training.defense.dimensions
         self._sent = self.training.submit()
@@ -275,7 +269,7 @@ class ObservedSubmissions(ObservedTraining["_Counterfactual"]):
         means = [counterfactual.means(places) for counterfactual in self.counterfactuals]
         seen = [vectors[:, :d] for vectors in (self._sent.shown, *means)]
         sigma = self.training.sigma
-        return ObservedRound.of_trial(seen, sigma, grid(sigma))
+        return observers.ObservedRound.of_trial(seen, sigma, grid(sigma))
 
     def learn(self) -> None:
         """Update the training with the last submissions."""
@@ -396,8 +390,8 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
     def observers(self) -> Mapping[str, Observer[Candidates]]:
         """Return the observers: the server sees submissions, everybody the item factors."""
         return {
-            "recommender": step_observer(self.observe, "submissions"),
-            **release_observers(self, ItemFactors),
+            "recommender": observers.step_observer(self.observe, "submissions"),
+            **observers.release_observers(self, ItemFactors),
         }
 
     def observe(
@@ -423,7 +417,7 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
         self.check_observed("recommender")
         targets = TargetUsers.between(before, after)
         trials = [ObservedSubmissions(self, trained, targets, trial) for trial in streams.blocks(1)]
-        return observed_steps(trials, self.rounds, gaussian=True)
+        return observers.observed_steps(trials, self.rounds, gaussian=True)
 
     def check_observed(self, observer: str) -> None:
         """Refuse games on each round if submissions are not normal around known means.

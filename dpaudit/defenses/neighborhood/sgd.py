@@ -27,6 +27,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import NoisedSteps, Observer, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses import training_checks
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
     Floats,
@@ -40,12 +41,6 @@ from dpaudit.defenses.neighborhood.similarity import (
 )
 from dpaudit.defenses.observers import release_observers, step_observer
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
-from dpaudit.defenses.training_checks import (
-    check_private_epsilon,
-    check_rated,
-    end_step,
-    lane_blocks,
-)
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels import neighborhood as kernels
 from dpaudit.kernels.lane_noise import trial_words
@@ -102,7 +97,7 @@ def shortfalls(
     """
     rows = range(prepared.n_items) if items is None else items
     parts = []
-    for part in lane_blocks(streams):
+    for part in training_checks.lane_blocks(streams):
         batches = defense.batches(prepared, part)
         parts.append([_row(defense, prepared, int(item), part, batches) for item in rows])
     first, last = (
@@ -263,7 +258,7 @@ class SgdSimilarity(SimilarityDefense):
 
     @model_validator(mode="after")
     def _check(self) -> SgdSimilarity:
-        check_private_epsilon(self.epsilon, self.variant, "noise")
+        training_checks.check_private_epsilon(self.epsilon, self.variant, "noise")
         if self.variant == "corrected":
             check_pure(self.epsilon)
         if self.variant != "nonprivate" and self.initial != "constant":
@@ -300,7 +295,7 @@ class SgdSimilarity(SimilarityDefense):
                 form would sample no user.
             DataError: the ratings have one value.
         """
-        check_rated(self.name, ratings)
+        training_checks.check_rated(self.name, ratings)
         if self.variant == "corrected" and math.floor(self.sampling_rate * ratings.n_users) < 1:
             raise ConfigError(
                 f"params.sampling_rate = {self.sampling_rate:g} of {ratings.n_users} users is less "
@@ -388,7 +383,7 @@ class SgdSimilarity(SimilarityDefense):
                 trials,
                 streams.key,
             )
-            end_step(
+            training_checks.end_step(
                 self.variant,
                 self.name,
                 t,
