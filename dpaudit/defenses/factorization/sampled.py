@@ -18,7 +18,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, Observer
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses import factors, training_checks
+from dpaudit.defenses import factors, observers, training_checks
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sampled_training import (
     Exact,
@@ -28,7 +28,6 @@ from dpaudit.defenses.factorization.sampled_training import (
     accepted,
     draw_single,
 )
-from dpaudit.defenses.observers import release_observers
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.normal_equations import ridged, solved
 
@@ -172,8 +171,8 @@ class SampledFactors(TrainedDefense[SampledRows]):
             )
         if self._gamma and self._large:
             raise ValueError(
-                f"precisions are drawn only for models of at most {factors.TOGETHER} dimensions: lower "
-                "dimensions, or remove prior_shape and prior_rate"
+                f"precisions are drawn only for models of at most {factors.TOGETHER} dimensions: "
+                "lower dimensions, or remove prior_shape and prior_rate"
             )
         return self
 
@@ -200,7 +199,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
 
     def observers(self) -> Mapping[str, Observer[SampledRows]]:
         """Return the observers of the released items' side and of predictions."""
-        return release_observers(self, ItemFactors)
+        return observers.release_observers(self, ItemFactors)
 
     def largest_loss(self, scale: Scale) -> float:
         """Return B.

@@ -18,10 +18,9 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses import factors, observers
+from dpaudit.defenses import factors, observers, precision
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization import sgd_training
-from dpaudit.defenses.precision import grid, on_grid
 from dpaudit.defenses.training_checks import end_step, lane_blocks
 from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization.subsets import Subsets, lane_lists
@@ -70,8 +69,8 @@ class ClippedRounds(observers.ObservedTraining["_Counterfactual"]):
         # v' = keep v + η_v (sum + noise)
         keep = np.float32(1) - np.float32(defense.item_learning_rate) * np.float32(defense.decay)
         moved = self._at_items(block.items) - keep * self._at_items(start)
-        step = grid(self._deviation)
-        noised = on_grid(moved / defense.item_learning_rate, step)
+        step = precision.grid(self._deviation)
+        noised = precision.on_grid(moved / defense.item_learning_rate, step)
         # 1 in the trials in which the target user took part in this round.
         took_part = sgd_training.taking_part(defense, self._trained.n_users, streams, self._done)
         took_part = took_part[self._user, : len(streams), None]
@@ -297,8 +296,8 @@ class SgdFactors(sgd_training.SgdSettings, TrainedDefense[factors.FactorRows]):
         """Refuse models too large to be trained together, which `what` needs."""
         if self.dimensions > factors.TOGETHER:
             raise ConfigError(
-                f"params.dimensions = {self.dimensions}, and {what} allow at most {factors.TOGETHER}: "
-                "lower it"
+                f"params.dimensions = {self.dimensions}, and {what} allow at most "
+                f"{factors.TOGETHER}: lower it"
             )
 
     def separates_ratings(self) -> bool:
@@ -363,7 +362,7 @@ class SgdFactors(sgd_training.SgdSettings, TrainedDefense[factors.FactorRows]):
                 scale=scale,
                 gaussian=False,
                 bound=float(np.float32(self.error_bound)),  # as the kernel clamps
-                grid=grid(self.noise_scale(trained.scale)),
+                grid=precision.grid(self.noise_scale(trained.scale)),
             ),
         )
 

@@ -16,9 +16,7 @@ from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses import factors
-from dpaudit.defenses.precision import grid, hair, kept_budget
-from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
+from dpaudit.defenses import factors, precision, training_checks
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.lane_noise import Source
@@ -53,12 +51,12 @@ class SgdSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> SgdSettings:
-        check_private_epsilon(self.epsilon, self.variant, "noise")
+        training_checks.check_private_epsilon(self.epsilon, self.variant, "noise")
         factors.check_size(self.dimensions)
         if self.variant == "corrected" and self.dimensions > factors.TOGETHER:
             raise ValueError(
-                f"dimensions = {self.dimensions}, and the corrected form has at most {factors.TOGETHER}: "
-                "lower it"
+                f"dimensions = {self.dimensions}, and the corrected form has at most "
+                f"{factors.TOGETHER}: lower it"
             )
         rating = self.adjacency == "rating-replace"
         if self.variant == "published" and not (rating or self.adjacency is None):
@@ -112,7 +110,7 @@ class SgdSettings(Plugin):
             ConfigError: that part is too large.
         """
         numbers = self.epochs * n_items * (self.dimensions + 1)
-        kept, delta = kept_budget(self.epsilon, self.delta, numbers)
+        kept, delta = precision.kept_budget(self.epsilon, self.delta, numbers)
         sigma = noise_multiplier(
             kept,
             delta=delta,
@@ -129,7 +127,7 @@ class SgdSettings(Plugin):
             ConfigError: there are no ratings.
             DataError: the ratings have one value.
         """
-        check_rated(self.name, ratings)
+        training_checks.check_rated(self.name, ratings)
         scale = ratings.scale
         mean = float((ratings if public is None else public).value.mean(dtype=np.float64))
         return factors.FactorRows.of(
@@ -151,7 +149,7 @@ class SgdSettings(Plugin):
             np.float32(self.learning_rate),
             np.float32(self.decay),
             noise,
-            grid(noise),
+            precision.grid(noise),
             np.float32(math.inf if self.variant == "nonprivate" else self.error_bound),
         )
 
@@ -182,7 +180,7 @@ class SgdSettings(Plugin):
             rows.visits, block.models(rows.mean), self.steps(rows.scale), source, observed, seen,
             rows.subsets,
         )  # fmt: skip
-        end_step(
+        training_checks.end_step(
             self.variant, self.name, t + 1, "epoch", factors.STEPS_GROW, block.users, block.items
         )
 
@@ -214,8 +212,8 @@ def run_round(
     rate, decay = np.float32(defense.item_learning_rate), np.float32(defense.decay)
     source = Source(factors.FIRST + 2 * t, block.trials, streams.key)
     items = block.items.reshape(-1)
-    kernels.take_step(items, total, rate, decay, deviation, grid(deviation), source)
-    end_step(
+    kernels.take_step(items, total, rate, decay, deviation, precision.grid(deviation), source)
+    training_checks.end_step(
         defense.variant, defense.name, t + 1, "round", factors.STEPS_GROW, block.users, block.items
     )
 
@@ -240,7 +238,7 @@ def sum_clipped(
         taken = np.ones((rows.n_users, LANES), np.float32)
     most = int(np.diff(rows.start).max(initial=0))
     rate, decay = np.float32(defense.learning_rate), np.float32(defense.decay)
-    clip = np.float32(defense.clip_norm * (1 - hair(rows.n_items + defense.dimensions)))
+    clip = np.float32(defense.clip_norm * (1 - precision.hair(rows.n_items + defense.dimensions)))
     kernels.sum_clipped(
         rows.start, rows.visits, block.models(rows.mean), rate, decay, clip, taken.reshape(-1),
         total, aligned(most * LANES), rows.subsets,

@@ -18,12 +18,11 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.core.transcripts import Round, UserItemPairs
-from dpaudit.defenses import observers
+from dpaudit.defenses import observers, precision
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.defenses.factors import FactorModels, joined
 from dpaudit.defenses.federated.settings import Candidates, FakeGradientsSettings, Floats, Indices
 from dpaudit.defenses.federated.training import Clients, FederatedTraining, Submitted
-from dpaudit.defenses.precision import grid
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
@@ -269,7 +268,7 @@ class ObservedSubmissions(observers.ObservedTraining["_Counterfactual"]):
         means = [counterfactual.means(places) for counterfactual in self.counterfactuals]
         seen = [vectors[:, :d] for vectors in (self._sent.shown, *means)]
         sigma = self.training.sigma
-        return observers.ObservedRound.of_trial(seen, sigma, grid(sigma))
+        return observers.ObservedRound.of_trial(seen, sigma, precision.grid(sigma))
 
     def learn(self) -> None:
         """Update the training with the last submissions."""

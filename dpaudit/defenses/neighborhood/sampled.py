@@ -28,7 +28,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import Observer, SimilarityRows
 from dpaudit.core.streams import Key, Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses import training_checks
+from dpaudit.defenses import observers, training_checks
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
     SimilarityData,
@@ -37,7 +37,6 @@ from dpaudit.defenses.neighborhood.similarity import (
     item_means,
     middle_means,
 )
-from dpaudit.defenses.observers import release_observers
 from dpaudit.kernels import exact_noise, noise
 from dpaudit.kernels import neighborhood as kernels
 from dpaudit.kernels.lane_noise import trial_words
@@ -382,7 +381,7 @@ class SampledSimilarity(SimilarityDefense):
 
     def observers(self) -> Mapping[str, Observer[SimilarityData]]:
         """Return the observers of the final model and of predictions."""
-        return release_observers(self, SimilarityRows)
+        return observers.release_observers(self, SimilarityRows)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
         """Prepare the ratings, with item means of `public` or the scale's middle if corrected.

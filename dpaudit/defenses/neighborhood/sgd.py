@@ -27,7 +27,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import NoisedSteps, Observer, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses import training_checks
+from dpaudit.defenses import observers, training_checks
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
     Floats,
@@ -39,7 +39,6 @@ from dpaudit.defenses.neighborhood.similarity import (
     middle_means,
     moved_rows,
 )
-from dpaudit.defenses.observers import release_observers, step_observer
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels import neighborhood as kernels
@@ -437,8 +436,8 @@ class SgdSimilarity(SimilarityDefense):
     def observers(self) -> Mapping[str, Observer[SimilarityData]]:
         """Return the observers of every iterate and of the final model."""
         return {
-            "iterates": step_observer(self.observe, "each iterate"),
-            **release_observers(self, SimilarityRows),
+            "iterates": observers.step_observer(self.observe, "each iterate"),
+            **observers.release_observers(self, SimilarityRows),
         }
 
     counts: ClassVar[tuple[str, ...]] = ("assumption.denominator",)

@@ -25,10 +25,8 @@ from dpaudit.core.releases import Observer, SimilarityRows
 from dpaudit.core.streams import Streams
 from dpaudit.core.user_profile import FloatArray, IntArray
 from dpaudit.data.ratings import Csr, Ratings, Scale
+from dpaudit.defenses import observers, precision, training_checks
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.observers import release_observers
-from dpaudit.defenses.precision import check_finite, hair
-from dpaudit.defenses.training_checks import check_predictions, check_rated, lane_blocks
 from dpaudit.kernels import neighborhood as kernels
 from dpaudit.kernels.lane_noise import LANE_TILE
 from dpaudit.kernels.lanes import LANES
@@ -189,7 +187,9 @@ class Slope:
             np.float32(self.bound),
             np.float32(self.flat_from),
             np.float32(self.flat_to),
-            (self.clip * (1 - hair(sizes)) / sizes).astype(np.float32) if clipped else _NOTHING,
+            (self.clip * (1 - precision.hair(sizes)) / sizes).astype(np.float32)
+            if clipped
+            else _NOTHING,
             self.neighbors,
             least,
         )
@@ -297,7 +297,7 @@ class SimilarityModels:
             "use a target with fewer ratings (train.cap), raise data.least_raters",
         )
         parts = []
-        for part in lane_blocks(self.streams):
+        for part in training_checks.lane_blocks(self.streams):
             batches = self.trainer.batches(self.data, part)
             rows = [self.row(int(item), part, batches)[:, : len(part)].T for item in items]
             parts.append(np.stack(rows, axis=1))
@@ -309,12 +309,12 @@ class SimilarityModels:
         Raises:
             ConfigError: the predictions do not fit the memory.
         """
-        check_predictions(len(self.streams), len(users))
+        training_checks.check_predictions(len(self.streams), len(users))
         order = np.argsort(items, kind="stable")
         bounds = np.flatnonzero(np.diff(items[order])) + 1
         shown = np.empty((len(self.streams), len(users)), np.float32)
         done = 0
-        for part in lane_blocks(self.streams):
+        for part in training_checks.lane_blocks(self.streams):
             block = shown[done : done + len(part)]
             batches = self.trainer.batches(self.data, part)
             for pairs in np.split(order, bounds):
@@ -510,7 +510,7 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
                 f"variant {self.variant!r} does not exist: the model adds no noise, use "
                 "'nonprivate'"
             )
-        check_finite(self.epsilon, self.variant)
+        precision.check_finite(self.epsilon, self.variant)
         if self.similarity == "pearson" and not self.centred:
             raise ValueError(
                 "similarity 'pearson' may be negative, and averages of raw ratings with negative "
@@ -524,7 +524,7 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
 
     def observers(self) -> Mapping[str, Observer[NeighborStatistics]]:
         """Return the observers of predictions and lists; no model is published."""
-        return release_observers(self, None)
+        return observers.release_observers(self, None)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> NeighborStatistics:
         """Compute the items' means and the similarities, without randomness.
@@ -537,7 +537,7 @@ class Neighborhood(TrainedDefense[NeighborStatistics]):
             ConfigError: there are no ratings, or the similarities do not fit the memory.
             DataError: the scale has one value.
         """
-        check_rated(self.name, ratings)
+        training_checks.check_rated(self.name, ratings)
         check_memory(
             "the similarities of a neighbourhood model",
             f"the square of the number of items ({ratings.n_items:,})",

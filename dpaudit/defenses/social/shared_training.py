@@ -18,9 +18,8 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses import factors, observers
+from dpaudit.defenses import factors, observers, precision
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.rows import Noise, RankingNoise
 from dpaudit.defenses.training_checks import check_private_epsilon, end_step
 from dpaudit.kernels import exact_noise
@@ -365,7 +364,7 @@ class SocialDefense(TrainedDefense[P]):
             return math.inf
         # Finite precision uses up a part of ε and δ.
         numbers = self.rounds * (prepared.n_items + self.messages) * self.dimensions
-        return gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+        return gaussian_mu(*precision.kept_budget(self.epsilon, self.delta, numbers))
 
     def split(self, variance: float, raters: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the variance of each user's submission for each item `(2, M)`, if corrected.
