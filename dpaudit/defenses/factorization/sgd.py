@@ -332,10 +332,7 @@ class SgdFactors(sgd_training.SgdSettings, TrainedDefense[factors.FactorRows]):
             training = ClippedRounds(self, before, after, trained, streams)
             yield from observers.observed_steps([training], self.epochs, gaussian=True)
             return
-        same = np.array_equal(before.start, after.start) and np.array_equal(
-            before.items, after.items
-        )
-        if not same:
+        if not before.rates_as(after):
             raise ConfigError(
                 "the claim of the published dpsgd-mf is about a rating's value: use a pair of data "
                 "sets that replaces ratings"

@@ -224,10 +224,7 @@ class TargetUsers:
         Raises:
             ConfigError: the candidates differ, or no user does.
         """
-        same = np.array_equal(before.start, after.start) and np.array_equal(
-            before.items, after.items
-        )
-        if not same:
+        if not before.rates_as(after):
             raise ConfigError(
                 "the two data sets have different candidates, which are public: prepare both with "
                 "the same public data"

@@ -280,10 +280,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
             ConfigError: D and D' differ in which items are rated or which ratings are sensitive, no
                 user differs, or one whose factors have to be computed has friends.
         """
-        if not all(
-            np.array_equal(getattr(before, name), getattr(after, name))
-            for name in ("start", "items", "sensitive")
-        ):
+        if not (before.rates_as(after) and np.array_equal(before.sensitive, after.sensitive)):
             raise ConfigError(
                 "the recommender sees who rates what and which ratings are sensitive: compare data "
                 "sets that differ only in values of ratings"

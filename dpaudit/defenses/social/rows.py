@@ -99,11 +99,6 @@ class Noise:
     shared: bool
     broadcast: float = 0.0
 
-    @classmethod
-    def none(cls, rows: SocialRows) -> Noise:
-        """Return zero variances."""
-        return cls(np.zeros((2, rows.n_items)), np.zeros(rows.n_users), False)
-
     def of_rows(self, rows: SocialRows) -> NDArray[np.float64]:
         """The variance of each rating's submission, before shared draws, `(R,)`."""
         return self.submitted[rows.sensitive.astype(np.int64), rows.items]
