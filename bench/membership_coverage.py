@@ -18,7 +18,7 @@ from privacy_guard_attacks import Frames, analysed
 from scipy.stats import norm
 
 from dpaudit.audits.membership.calibration import Curve
-from dpaudit.bounds.frequentist.next_draw import next_exceeds
+from dpaudit.bounds.frequentist.intervals import next_exceeds
 from dpaudit.core.streams import generator
 from dpaudit.reports.render.markdown import row
 

@@ -27,8 +27,7 @@ import numpy as np
 from dpaudit.core.files import write_text
 from dpaudit.core.streams import stream_key
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.item_item.cosine import Cosine
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 from dpaudit.kernels import exact_noise, noise
 from dpaudit.reports.render.markdown import table_text
 from dpaudit.reports.table import NONE, Table

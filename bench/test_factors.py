@@ -16,6 +16,7 @@ from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.factors import FactorRows
 from dpaudit.defenses.neighborhood.similarity import SimilarityData, Slope, item_means
+from dpaudit.kernels import neighborhood as similarity_rows
 from dpaudit.kernels.factorization import sixteen_models as factor_trials
 from dpaudit.kernels.lane_noise import (
     LANE_TILE,
@@ -25,7 +26,6 @@ from dpaudit.kernels.lane_noise import (
     trial_words,
 )
 from dpaudit.kernels.lanes import LANES, aligned
-from dpaudit.kernels.neighborhood import rows as similarity_rows
 
 F32 = np.float32
 

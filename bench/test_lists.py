@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.defenses.item_model import ExactScores
+from dpaudit.defenses.base import ExactScores
 from dpaudit.defenses.top_k.defense import TopK
-from dpaudit.kernels.top_k import lists, ranking
+from dpaudit.kernels import top_k as kernels
 
 TRIALS, ITEMS, K, STEPS = 200_000, 1682, 10, 1000
 
@@ -29,8 +29,8 @@ def test_draws(
     defense = TopK(epsilon=epsilon, variant="corrected", mechanism=mechanism)
     law: Any = defense.law(ExactScores(scores, 4.0))
     kernel, table = {
-        "peeling": (lists.peeling, lambda: law.tree),
-        "joint": (lists.weighted_sets, lambda: law.sums),
+        "peeling": (kernels.peeling, lambda: law.tree),
+        "joint": (kernels.weighted_sets, lambda: law.sums),
     }[mechanism]
     places, trials = np.empty((TRIALS, K), np.int32), np.arange(TRIALS)
     benchmark.pedantic(kernel, (places, table(), trials, 0, key), rounds=5, warmup_rounds=1)
@@ -44,7 +44,7 @@ def test_chain_steps(benchmark: Any, scores: np.ndarray, key: np.ndarray, rate: 
     trials = np.arange(TRIALS // 20)
     states = np.empty(len(trials), np.int32)
     arguments = (states, chain.up, chain.down, STEPS, trials, 0, key)
-    benchmark.pedantic(lists.chain_states, arguments, rounds=5, warmup_rounds=1)
+    benchmark.pedantic(kernels.chain_states, arguments, rounds=5, warmup_rounds=1)
     rate(len(trials) * STEPS, "steps")
     assert (states >= 0).all()
     assert (states < len(chain.up)).all()
@@ -78,6 +78,6 @@ def test_top_20_trials(benchmark: Any, scores: np.ndarray, key: np.ndarray, rate
     count = TRIALS
     items, values = np.empty((count, 20), np.int32), np.empty((count, 20), np.float32)
     arguments = (items, values, scores, 0.4, 2.0**-11, np.arange(count), 0, key)
-    benchmark.pedantic(ranking.laplace_top_k, arguments, rounds=1, warmup_rounds=0)
+    benchmark.pedantic(kernels.laplace_top_k, arguments, rounds=1, warmup_rounds=0)
     rate(count, "lists")
     assert (np.diff(values) <= 0).all()

@@ -9,9 +9,8 @@ from bench_peers import implicit_cosine, matrix, purchases, scipy_cosine, surpri
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.item_item.cosine import Cosine
-from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.item_model import ItemModel
+from dpaudit.defenses.base import ItemModel
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 
 
 @pytest.fixture(scope="module")

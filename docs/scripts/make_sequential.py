@@ -27,9 +27,8 @@ from pages import ROOT, page, write
 from dpaudit.audits.mechanism.audit import input_pairs
 from dpaudit.audits.mechanism.calls import OutputTrials
 from dpaudit.audits.mechanism.game import SHARE, Bettor
-from dpaudit.bounds.frequentist.coin_betting import CoinProcess, block_ends
 from dpaudit.bounds.frequentist.labels import label_epsilon
-from dpaudit.bounds.frequentist.sequential import EProcess
+from dpaudit.bounds.frequentist.sequential import CoinProcess, EProcess, block_ends
 from dpaudit.claims.catalogue import catalogue
 from dpaudit.claims.record import Check, ClaimGame
 from dpaudit.core.files import write_text

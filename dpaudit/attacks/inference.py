@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as parameters
 from dpaudit.attacks import base
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemList, Predictions, SideInformation, TopList
-from dpaudit.kernels.likelihood import top_list_log_likelihood
+from dpaudit.kernels.exact_noise import top_list_log_likelihood
 
 Indices = NDArray[np.int64]
 

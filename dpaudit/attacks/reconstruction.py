@@ -22,7 +22,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.kernels.lanes import LANES, aligned
 from dpaudit.kernels.normal_equations import add_squares, inverses, solved
 from dpaudit.kernels.social.preference_fits import fit
-from dpaudit.kernels.top_k.ranking import best
+from dpaudit.kernels.top_k import best
 
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]

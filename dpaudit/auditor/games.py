@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Distinguisher, LearnedDistinguisher
 from dpaudit.auditor import trainings
-from dpaudit.bounds.frequentist.event_choice import Ends
-from dpaudit.bounds.frequentist.labels import LabelTest, label_epsilon
+from dpaudit.bounds.frequentist.labels import Ends, LabelTest, label_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.bounds.planning import found_from
 from dpaudit.core.errors import DpauditError

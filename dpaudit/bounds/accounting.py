@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.bounds.gdp import gaussian_epsilon
-from dpaudit.bounds.outcomes import check_delta
+from dpaudit.bounds.outcomes import check_delta, interval
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -289,7 +289,8 @@ def _rounds(
     Raises:
         InputError: the mean shift of all rounds is above 1e6.
     """
-    single = (2 if neighbors == "replace" else 1) / sigma
+    replaced = neighbors == "replace"
+    single = (2 if replaced else 1) / sigma
     mu = single * math.sqrt(compositions)
     if mu > _MAX_MU:
         raise InputError(
@@ -305,27 +306,23 @@ def _rounds(
         from dp_accounting import NeighboringRelation
         from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
+        relation = "REPLACE_ONE" if replaced else "ADD_OR_REMOVE_ONE"
         law = from_gaussian_mechanism(
             sigma,
             pessimistic_estimate=pessimistic,
             value_discretization_interval=step,
             sampling_prob=sampling,
             use_connect_dots=pessimistic,
-            neighboring_relation=NeighboringRelation.REPLACE_ONE
-            if neighbors == "replace"
-            else NeighboringRelation.ADD_OR_REMOVE_ONE,
+            neighboring_relation=NeighboringRelation[relation],
         )
         return law.self_compose(compositions)
 
     most = gaussian_epsilon(mu, delta)
     if sampling < 1 and delta > 0:
-        replaced = neighbors == "replace"
-        most = min(
-            most,
-            renyi_gaussian_epsilon(
-                sigma, delta=delta, compositions=compositions, sampling=sampling, replaced=replaced
-            ),
+        renyi = renyi_gaussian_epsilon(
+            sigma, delta=delta, compositions=compositions, sampling=sampling, replaced=replaced
         )
+        most = min(most, renyi)
     return most, step, loss_law
 
 
@@ -387,16 +384,8 @@ def _enclose(
         upper = _crossing(loss_law(True).get_delta_for_epsilon, delta - slack, most)[1]
     law = f"privacy loss distribution in steps of {step:.1g}, rounded"
     by = f"{law} up and down" if upper < most else f"formulas; lower end by {law} down"
-    return Estimate(
-        value=upper,
-        lower=min(max(lower, least), upper),
-        upper=upper,
-        confidence=1.0,
-        alpha=0.0,
-        n=0,
-        method=f"{mechanism}, {by}",
-        kind="assumes-law",
-    )
+    limits = min(max(lower, least), upper), upper
+    return interval(upper, limits, alpha=0.0, n=0, method=f"{mechanism}, {by}")
 
 
 def _slack(compositions: int) -> float:

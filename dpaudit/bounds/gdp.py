@@ -38,17 +38,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpaudit.bounds.frequentist.counting import rate_limits
+from dpaudit.bounds import outcomes
+from dpaudit.bounds.frequentist.intervals import rate_limits
 from dpaudit.bounds.frequentist.one_run import check_guesses, last_rejected
-from dpaudit.bounds.outcomes import (
-    Counts,
-    Scores,
-    check_alpha,
-    check_delta,
-    check_epsilon,
-    lower_bound,
-    scores,
-)
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 
@@ -70,7 +62,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """
     from scipy.special import log_ndtr
 
-    check_epsilon(epsilon)
+    outcomes.check_epsilon(epsilon)
     _check_mu(mu)
     if mu == 0:
         return 0.0
@@ -93,7 +85,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     from scipy.optimize import brentq
 
     _check_mu(mu)
-    check_delta(delta)
+    outcomes.check_delta(delta)
     if mu > 0 and delta == 0:
         return math.inf
     if gaussian_delta(0.0, mu) <= delta:
@@ -114,7 +106,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     from scipy.optimize import brentq
 
-    check_epsilon(epsilon)
+    outcomes.check_epsilon(epsilon)
     _check_positive(delta)
     high = 1.0
     while gaussian_delta(epsilon, high) < delta:
@@ -122,7 +114,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 0.0, high))
 
 
-def gdp_epsilon(counts: Counts, *, delta: float, alpha: float = 0.05) -> Estimate:
+def gdp_epsilon(counts: outcomes.Counts, *, delta: float, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_mu` converted to ε.
 
     Raises:
@@ -132,7 +124,7 @@ def gdp_epsilon(counts: Counts, *, delta: float, alpha: float = 0.05) -> Estimat
     return _as_epsilon(gdp_mu(counts, alpha=alpha), delta)
 
 
-def gdp_mu(counts: Counts, *, alpha: float = 0.05) -> Estimate:
+def gdp_mu(counts: outcomes.Counts, *, alpha: float = 0.05) -> Estimate:
     """Return a lower bound on μ from one event: Φ⁻¹(TPR) − Φ⁻¹(FPR), at least 0.
 
     TPR is replaced by its lower and FPR by its upper Clopper-Pearson limit, at α/2 each. Nasr
@@ -146,7 +138,7 @@ def gdp_mu(counts: Counts, *, alpha: float = 0.05) -> Estimate:
         InputError: α is out of range.
     """
     tpr, fpr = rate_limits(counts, alpha=alpha)
-    return lower_bound(
+    return outcomes.lower_bound(
         _shift(tpr, fpr),
         value=_shift(counts.tp / counts.present, counts.fp / counts.absent),
         alpha=alpha,
@@ -164,7 +156,7 @@ def _shift(tpr: float, fpr: float) -> float:
 
 
 def gdp_roc_epsilon(
-    absent: Scores, present: Scores, *, delta: float, alpha: float = 0.05
+    absent: outcomes.Scores, present: outcomes.Scores, *, delta: float, alpha: float = 0.05
 ) -> Estimate:
     """Return a lower bound on ε at δ > 0 of a GDP mechanism: `gdp_roc_mu` converted to ε.
 
@@ -175,7 +167,9 @@ def gdp_roc_epsilon(
     return _as_epsilon(gdp_roc_mu(absent, present, alpha=alpha), delta)
 
 
-def gdp_roc_mu(absent: Scores, present: Scores, *, alpha: float = 0.05) -> Estimate:
+def gdp_roc_mu(
+    absent: outcomes.Scores, present: outcomes.Scores, *, alpha: float = 0.05
+) -> Estimate:
     """Return a lower bound on μ from scores of n trials on D and m on D', high for D'.
 
     Let N be the number of scores of D' above the k-th largest score of D. For every μ-GDP mechanism
@@ -206,8 +200,11 @@ def gdp_roc_mu(absent: Scores, present: Scores, *, alpha: float = 0.05) -> Estim
     Raises:
         InputError: a score is not finite, a class is empty, or α is out of range.
     """
-    check_alpha(alpha)
-    absent, present = np.sort(scores(absent, "absent")), np.sort(scores(present, "present"))
+    outcomes.check_alpha(alpha)
+    absent, present = (
+        np.sort(outcomes.scores(absent, "absent")),
+        np.sort(outcomes.scores(present, "present")),
+    )
     tests = []
     for rank, share in ranks(len(absent)):
         above = len(present) - int(np.searchsorted(present, absent[-rank], "right"))
@@ -217,7 +214,7 @@ def gdp_roc_mu(absent: Scores, present: Scores, *, alpha: float = 0.05) -> Estim
         bound = test.bound(level, lower)
         if bound > lower:
             best, lower = test, bound
-    return lower_bound(
+    return outcomes.lower_bound(
         lower,
         value=best.bound(max(0.5, alpha), 0.0),
         alpha=alpha,
@@ -303,7 +300,7 @@ def one_run_gdp_epsilon(
     Raises:
         InputError: as `one_run_gdp_mu`, or δ is not in (0, 1).
     """
-    check_delta(delta)
+    outcomes.check_delta(delta)
     if delta == 0:
         raise InputError("delta = 0.0 has no finite ε under a Gaussian trade-off: use e.g. 1e-5")
     return _as_epsilon(one_run_gdp_mu(m, guesses, correct, alpha=alpha), delta)
@@ -328,13 +325,13 @@ def one_run_gdp_mu(m: int, guesses: int, correct: int, *, alpha: float = 0.05) -
     from scipy.special import ndtr, ndtri
 
     check_guesses(m, guesses, correct)
-    check_alpha(alpha)
+    outcomes.check_alpha(alpha)
     m, r, v = int(m), int(guesses), int(correct)
 
     def margin(mu: float) -> float:
         return _excess(m, r, v, alpha, lambda y: float(ndtr(ndtri(y) - mu)))
 
-    return lower_bound(
+    return outcomes.lower_bound(
         last_rejected(margin) if v else 0.0,
         value=float(ndtri(v / m) - ndtri((r - v) / m)) if 2 * v > r else 0.0,
         alpha=alpha,
@@ -367,7 +364,7 @@ def _check_mu(mu: float) -> None:
 
 
 def _check_positive(delta: float) -> None:
-    check_delta(delta)
+    outcomes.check_delta(delta)
     if delta == 0:
         raise InputError(
             "delta = 0 has epsilon = infinity for every GDP mechanism with mu > 0: "

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.bounds.divergence import coin_divergence
-from dpaudit.bounds.frequentist.counting import best_split
+from dpaudit.bounds.frequentist.intervals import best_split, share_limit
 from dpaudit.bounds.frequentist.labels import revealed_labels
 from dpaudit.bounds.frequentist.one_run import one_run_p_value
 from dpaudit.bounds.gdp import gaussian_mu
@@ -150,13 +150,12 @@ def counting_power(
     Q < max((P − δ)/e^ε, 1 − δ − e^ε (1 − P)), i.e. if the false positives are below a quantile of
     the binomial law of n and this rate.
     """
-    from scipy.special import betaincinv
     from scipy.stats import binom
 
     n = trials // 2
     split = best_split(p, q, n, n, delta=delta, alpha=alpha)
     tp, weight = _outcomes(n, p)
-    lower = betaincinv(np.maximum(tp, 1e-9), n - tp + 1, alpha * (1 - split)) * (tp > 0)
+    lower = share_limit(tp, n, alpha * (1 - split))
     ceiling = np.maximum(
         (lower - delta) * math.exp(-claimed), 1 - delta - (1 - lower) * math.exp(min(claimed, 700))
     )

@@ -21,9 +21,8 @@ from dpaudit.core.claim import Claim
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import LaplacePair, Predictions, PreparedPair
 from dpaudit.core.streams import Streams, generator
-from dpaudit.defenses.base import EntryPair, PredictionPair
+from dpaudit.defenses.base import EntryPair, ExactScores, PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_model import ExactScores
 from dpaudit.defenses.precision import grid, rounded
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.kernels import exact_noise, noise

@@ -24,11 +24,9 @@ from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import STARS, Ratings, Scale, from_profiles
 from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
-from dpaudit.defenses.base import EntryPair, PredictionPair
-from dpaudit.defenses.item_item.cosine import Cosine
+from dpaudit.defenses.base import EntryPair, ExactScores, PredictionPair
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.item_model import ExactScores
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.laws import SetChain, swap_sets
 

@@ -27,9 +27,8 @@ from dpaudit.data.source import DataSource
 from dpaudit.data.source_parts import SensitiveSource
 from dpaudit.defenses.base import PredictionPair, Targets
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.neighborhood.similarity import item_means

@@ -157,7 +157,7 @@ def _certified(outcomes: _Outcomes, delta: float, confidence: float) -> _Certifi
 
 
 def _of_counts(text: str, method: str | None) -> _Outcomes:
-    from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
+    from dpaudit.bounds.frequentist.intervals import clopper_pearson_epsilon
     from dpaudit.bounds.gdp import gdp_epsilon
     from dpaudit.bounds.outcomes import Counts
 

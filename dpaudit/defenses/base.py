@@ -2,7 +2,7 @@
 
 A defense subclasses the role whose methods it implements; the tables of a config are checked by
 role. `observers` returns what each observer sees, so a new kind of observer needs no change in the
-auditor.
+auditor. Recommenders on demand compute from exact item-item statistics, before any noise.
 """
 
 from __future__ import annotations
@@ -11,29 +11,134 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core import releases
 from dpaudit.core.claim import Assumption, Claim, PersonalLosses, RatingAdjacency, Variant
-from dpaudit.core.errors import ConfigError
+from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.plugin import Plugin
-from dpaudit.core.releases import (
-    ItemList,
-    ListLaw,
-    Observer,
-    Predictions,
-    Profile,
-    Request,
-    SideInformation,
-    Submissions,
-    TopList,
-)
+from dpaudit.core.releases import Profile, Submissions
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange
-from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector
+from dpaudit.data.ratings import Csr, Ratings, Scale
+from dpaudit.kernels import item_item as kernels
+
+Vector = NDArray[np.float64]
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def frozen(array: Array) -> Array:
+    """Return a read-only view, so that kernels are not compiled for writable arrays as well."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def frozen_rows(rows: Csr) -> Csr:
+    """Return the rows with read-only columns and values; see `frozen`."""
+    return Csr(rows.start, frozen(rows.column), frozen(rows.value))
+
+
+class TickRows(NamedTuple):
+    """Compressed rows like `Csr`, with ratings as whole numbers of ticks above the minimum."""
+
+    start: NDArray[np.int64]
+    column: NDArray[np.int32]
+    value: NDArray[np.int32]
+
+
+def in_ticks(ratings: Ratings) -> tuple[TickRows, TickRows, float]:
+    """Return the rows by item, the rows by user, and the tick that their ratings are counted in.
+
+    The tick is a power of two that divides the scale's width into at least 2^19 parts. Ratings in
+    halves or quarters are therefore exact, and any other is exact to 1e-6 of the width.
+
+    Raises:
+        DataError: there are more users than the kernels can count.
+    """
+    if ratings.n_users > kernels.MOST_USERS:
+        raise DataError(
+            f"the data have {ratings.n_users} users, and item-item statistics count up to "
+            f"{kernels.MOST_USERS}: use fewer users"
+        )
+    width = ratings.scale.width
+    tick = 2.0 ** math.ceil(math.log2(width)) / kernels.MOST_TICKS if width else 1.0
+
+    def counted(rows: Csr) -> TickRows:
+        offset = rows.value.astype(np.float64) - ratings.scale.minimum
+        return TickRows(rows.start, frozen(rows.column), np.rint(offset / tick).astype(np.int32))
+
+    return counted(ratings.by_item), counted(ratings.by_user), tick
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """The counts and sums that similarities of item pairs `j`, `k` are computed from.
+
+    Attributes:
+        first: `j`, one index for all pairs or one for each pair `(P,)`.
+        second: `k` for each pair `(P,)`.
+        count: `|Φ(j,k)|`, the number of users who rated both `(P,)`.
+        total: `Σ_Φ (r_ij − r_ik)` `(P,)`; empty if the defense does not use it.
+        degree: the number of raters of every item `(M,)`.
+    """
+
+    first: NDArray[np.int32] | int
+    second: NDArray[np.int32]
+    count: NDArray[np.integer]
+    total: Vector
+    degree: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemModel:
+    """The exact item-item statistics of a data set.
+
+    Attributes:
+        ratings: the data set.
+        similarity: row `k` lists the items `j` with `s_jk`.
+        degree: the number of raters of each item `(M,)`.
+    """
+
+    ratings: Ratings
+    similarity: Csr
+    degree: NDArray[np.int64]
+
+    @cached_property
+    def ticks(self) -> tuple[TickRows, TickRows, float]:
+        """The rows in ticks; see `in_ticks`."""
+        return in_ticks(self.ratings)
+
+    def row(self, item: int) -> Vector:
+        """Return `s_j,item` for every item `j`, dense `(M,)`."""
+        start, index, value = self.similarity
+        part = slice(int(start[item]), int(start[item + 1]))
+        dense = np.zeros(self.ratings.n_items)
+        dense[index[part]] = value[part]
+        return dense
+
+
+@dataclass(frozen=True, eq=False)
+class ExactScores:
+    """The noiseless predictions of one user, to which a release adds noise.
+
+    Attributes:
+        scores: `f_ij` for every item `(M,)` float32, `−inf` for items that the user rated.
+        sensitivity: the Δf that the noise is scaled by.
+    """
+
+    scores: NDArray[np.float32]
+    sensitivity: float
+
+    @cached_property
+    def candidates(self) -> NDArray[np.int32]:
+        """The items that can be shown: those that the user has not rated."""
+        return np.flatnonzero(np.isfinite(self.scores)).astype(np.int32)
+
 
 P = TypeVar("P")
 
@@ -145,7 +250,7 @@ class Defense(Plugin, ABC):
         """Return the privacy guarantee of this variant, or None if it has none."""
 
     @abstractmethod
-    def observers(self) -> Mapping[str, Observer[Any]]:
+    def observers(self) -> Mapping[str, releases.Observer[Any]]:
         """Return the observers by name; `observe` in a config's `[[game]]` selects one.
 
         The first is the default.
@@ -184,7 +289,7 @@ class OnDemandDefense(Defense):
         """Compute the noiseless predictions of user `target` after one rating has changed."""
 
     @abstractmethod
-    def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
+    def release_list(self, exact: ExactScores, streams: Streams) -> releases.ItemList:
         """Return the list of each trial, without values."""
 
     @abstractmethod
@@ -217,8 +322,8 @@ class PredictionDefense(OnDemandDefense):
 
     @abstractmethod
     def release(
-        self, exact: ExactScores, streams: Streams, request: Request
-    ) -> Predictions | TopList:
+        self, exact: ExactScores, streams: Streams, request: releases.Request
+    ) -> releases.Predictions | releases.TopList:
         """Return what is shown in each trial."""
 
     @abstractmethod
@@ -228,7 +333,7 @@ class PredictionDefense(OnDemandDefense):
     @abstractmethod
     def release_items(
         self, exact: ExactScores, streams: Streams, items: NDArray[np.int32]
-    ) -> Predictions:
+    ) -> releases.Predictions:
         """Return the noised predictions of `items` `(W, k)`."""
 
     @abstractmethod
@@ -242,7 +347,7 @@ class PredictionDefense(OnDemandDefense):
     @abstractmethod
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
-    ) -> SideInformation:
+    ) -> releases.SideInformation:
         """Return the knowledge of an attacker who knows all ratings but that of the hidden item."""
 
     @abstractmethod
@@ -254,7 +359,7 @@ class ListDefense(OnDemandDefense):
     """A recommender that shows only a list of items, drawn from a known law."""
 
     @abstractmethod
-    def law(self, exact: ExactScores) -> ListLaw:
+    def law(self, exact: ExactScores) -> releases.ListLaw:
         """Return the law of the list."""
 
     @abstractmethod
@@ -267,7 +372,7 @@ class ListDefense(OnDemandDefense):
 
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
-    ) -> SideInformation:
+    ) -> releases.SideInformation:
         """Return what an attacker knows who knows all ratings but the one on the hidden item.
 
         Raises:
@@ -276,7 +381,7 @@ class ListDefense(OnDemandDefense):
         raise ConfigError(f"{self.name} has no attack on hidden ratings: remove [[attack]]")
 
     def log_likelihood(
-        self, side: SideInformation, shown: ItemList, scale: Scale
+        self, side: releases.SideInformation, shown: releases.ItemList, scale: Scale
     ) -> NDArray[np.float64]:
         """Return `ln P` of each trial's list under each value of the hidden rating `(W, C)`.
 

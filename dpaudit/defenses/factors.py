@@ -24,7 +24,7 @@ from dpaudit.kernels.factorization.sixteen_models import Visits
 from dpaudit.kernels.factorization.subsets import Subsets
 from dpaudit.kernels.lane_noise import Source, trial_words
 from dpaudit.kernels.lanes import LANES, aligned
-from dpaudit.kernels.top_k.ranking import best
+from dpaudit.kernels.top_k import best
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]

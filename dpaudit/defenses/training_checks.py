@@ -57,6 +57,10 @@ class UserRows:
         """`N`."""
         return len(self.start) - 1
 
+    def rates_as(self, other: UserRows) -> bool:
+        """Return whether the same users have rated the same items."""
+        return np.array_equal(self.start, other.start) and np.array_equal(self.items, other.items)
+
     def only(self, rows: NDArray[np.bool_]) -> Self:
         """Return only the rows in the mask `(R,)`; users and items keep their indices."""
         kept = np.bincount(self.users[rows], minlength=self.n_users)

@@ -8,7 +8,7 @@ import pytest
 from dpaudit.attacks.distinguishing import ItemPlace
 from dpaudit.core.registry import create, names
 from dpaudit.core.releases import ItemInDoubt, ItemList
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import SlopeOne
 
 
 def score(rows: list[list[int]], item: int) -> list[float]:

@@ -16,10 +16,9 @@ from dpaudit.core.releases import Profile, SeesItems, SeesTop, SideInformation, 
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.defenses.item_item.cosine import Cosine
+from dpaudit.defenses.base import ExactScores
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.item_model import ExactScores
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 
 STARS, HALVES, PURCHASES = Scale(), Scale(0.5, 5, 0.5), Scale(1, 1, 1)
 TRIALS = 200_000

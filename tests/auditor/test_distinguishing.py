@@ -9,7 +9,7 @@ import pytest
 from dpaudit.auditor.run import run_audit
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import RunError
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.record.result import AuditResult
 
 VALUES: dict[str, Any] = {

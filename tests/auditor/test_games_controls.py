@@ -11,7 +11,7 @@ from scipy.stats import binom
 from dpaudit.auditor.games import LADDER, control_seed, dependable, mutant_of, shows
 from dpaudit.bounds.frequentist.one_run import one_run_p_value
 from dpaudit.core import registry
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.record.values import Control
 

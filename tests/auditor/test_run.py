@@ -19,7 +19,7 @@ from dpaudit.data.neighbors import RatingReplaced
 from dpaudit.data.ratings import Scale
 from dpaudit.data.readers.load import load
 from dpaudit.defenses.base import PredictionPair
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.execution.workers import Workers
 from dpaudit.record.result import AuditResult, GateRecord
 from dpaudit.record.values import Control

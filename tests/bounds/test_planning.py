@@ -12,7 +12,7 @@ from falsifying import rounds_to_falsify  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
+from dpaudit.bounds.frequentist.intervals import best_split, clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon

@@ -41,7 +41,7 @@ def test_a_change_runs_what_may_read_it(readers: dict[str, set[str]]) -> None:
             "tests/support/own_command.py": ["recommenders.test_command"],
             # What is loaded by its name, or with its group.
             "dpaudit/recommenders/libraries.py": ["contract.test_recommenders"],
-            "dpaudit/defenses/item_item/slope_one.py": ["end_to_end.test_killed"],
+            "dpaudit/defenses/item_item/similarities.py": ["end_to_end.test_killed"],
             "dpaudit/audits/attributes/kind.py": ["auditor.test_run"],
             "dpaudit/reports/render/services.py": ["end_to_end.test_pipeline"],
             # The command line of what starts a process, and what is no Python.

@@ -14,7 +14,7 @@ from dpaudit.claims import park_acharya_2011 as data
 from dpaudit.claims.games import EntryGame, ListGame, PredictionGame, described
 from dpaudit.claims.park_acharya_2011 import first_of_two
 from dpaudit.data.ratings import STARS
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
 
 RARE = 1e-6

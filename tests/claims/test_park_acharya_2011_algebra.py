@@ -13,7 +13,7 @@ import pytest
 from dpaudit.claims import park_acharya_2011 as algebra
 from dpaudit.claims.catalogue import catalogue
 from dpaudit.claims.record import Check
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.laws import SwapSets, swap_sets
 

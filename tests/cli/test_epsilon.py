@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from scipy.stats import binom
 
-from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
+from dpaudit.bounds.frequentist.intervals import clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.likelihood import two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import (

@@ -9,7 +9,7 @@ import pytest
 
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.testing.contract import check_attack, check_plugin
 
 PARTS: dict[tuple[Any, str], Any] = {

@@ -18,11 +18,10 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
-from dpaudit.defenses.item_item.cosine import Cosine
-from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 from dpaudit.defenses.neighborhood.sampled import SampledSimilarity
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.similarity import Neighborhood
 from dpaudit.defenses.social.privsr import PrivSR
 from dpaudit.defenses.social.ranking import PrivSRRanking
 from dpaudit.defenses.top_k.defense import TopK

@@ -17,10 +17,9 @@ from dpaudit.core.releases import SeesTop
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses import precision
-from dpaudit.defenses.item_item.cosine import Cosine
+from dpaudit.defenses.base import ExactScores
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.item_model import ExactScores
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.kernels import exact_noise
 

@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(
     reason="only the administrator can make the files of another user",
 )
 SOMEBODY_ELSE = 54321
-RUN = "from dpaudit.kernels.likelihood import log_laplace_cdf; print(log_laplace_cdf(0.0))"
+RUN = "from dpaudit.kernels.exact_noise import log_laplace_cdf; print(log_laplace_cdf(0.0))"
 
 
 def run_kernel(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -14,8 +14,7 @@ from dpaudit.audits.on_demand.measures import run_risk
 from dpaudit.claims import park_acharya_2011 as algebra
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Scale
-from dpaudit.defenses.item_item.cosine import Cosine
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 from dpaudit.defenses.top_k.laws import (
     JointLaw,
     Scores,

@@ -20,9 +20,8 @@ from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.neighbors import RatingAdded, UserReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 
 Matrix = NDArray[np.float64]
 Kind = Literal["rating-add-remove", "rating-replace"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from dpaudit.bounds.frequentist.counting import clopper_pearson_epsilon
+from dpaudit.bounds.frequentist.intervals import clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import label_epsilon
 from dpaudit.bounds.frequentist.likelihood import likelihood_epsilon, two_sample_epsilon
 from dpaudit.bounds.frequentist.one_run import one_run_epsilon, one_run_scores_epsilon

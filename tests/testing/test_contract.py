@@ -26,7 +26,7 @@ from dpaudit.data import SyntheticParams, generate
 from dpaudit.data.ratings import Scale
 from dpaudit.defenses.base import LaplaceNoise
 from dpaudit.defenses.factorization.sgd import SgdFactors
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.testing.contract import (
     check_attack,

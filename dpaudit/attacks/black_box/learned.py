@@ -37,7 +37,7 @@ from dpaudit.attacks.black_box.features import (
     smooth_features,
 )
 from dpaudit.attacks.black_box.prospects import Prospect, Rare, fit_rare, prospect
-from dpaudit.bounds.frequentist.event_choice import Ends
+from dpaudit.bounds.frequentist.labels import Ends
 from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
 

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from dpaudit.attacks.black_box.classifiers import LabelledOutputs, OddsModel, row_keys
 from dpaudit.attacks.black_box.encoding import EncodedOutputs
 from dpaudit.attacks.black_box.features import Feature, FeatureColumns, Labels, Vector
-from dpaudit.bounds.frequentist.event_choice import Ends, growing_events, share_limit, whole_ends
+from dpaudit.bounds.frequentist.intervals import share_limit
+from dpaudit.bounds.frequentist.labels import Ends, growing_events, whole_ends
 from dpaudit.bounds.multiplicity import discoveries
 
 # The level at which events are compared, and the quantile of the share of correct guesses that a

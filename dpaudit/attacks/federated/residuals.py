@@ -26,8 +26,8 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import FloatArray, IntArray, Round, UserItemPairs, Verdicts
 from dpaudit.core.streams import stream_key
 from dpaudit.kernels import noise
+from dpaudit.kernels.exact_noise import minus_logs
 from dpaudit.kernels.federated import transcripts as folds
-from dpaudit.kernels.likelihood import minus_logs
 from dpaudit.kernels.normal_equations import solved
 from dpaudit.kernels.social.preference_fits import powers
 

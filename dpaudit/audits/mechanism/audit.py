@@ -97,7 +97,7 @@ def audit(
         detectable: ε of the planted violations, as a multiple of the claim.
         stop: "when-decided" ends the audit as soon as the claim is refuted, at any number of
             outputs up to `trials`; the bound then lies little above the claim.
-            Bets on the calls' coins refute it; see `dpaudit.bounds.frequentist.coin_betting`. They
+            Bets on the calls' coins refute it; see `dpaudit.bounds.frequentist.sequential`. They
             spend a tenth of the error probability, and the certificate of all trials the rest.
             None makes all trials.
         seed: seed of every random stream: more trials extend the same sequence. None draws one from

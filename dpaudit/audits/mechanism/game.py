@@ -35,9 +35,8 @@ from dpaudit.audits.mechanism.calls import (
 )
 from dpaudit.audits.mechanism.one_call import Raised
 from dpaudit.bounds import outcomes
-from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends
-from dpaudit.bounds.frequentist.event_choice import Ends
-from dpaudit.bounds.frequentist.labels import Guesses, LabelTest, guessed_epsilon
+from dpaudit.bounds.frequentist.labels import Ends, LabelTest, Numbers, guessed_epsilon
+from dpaudit.bounds.frequentist.sequential import CoinProcess, anytime_epsilon, block_ends
 from dpaudit.bounds.outcomes import Scores
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
@@ -62,7 +61,7 @@ class Scorer(NamedTuple):
     score: Score
     name: str
     side: Ends
-    guesses: Callable[[Any], Guesses | None] | None = None
+    guesses: Callable[[Any], Numbers | None] | None = None
     unread: tuple[str, ...] = ()
 
 

@@ -44,8 +44,7 @@ from dpaudit.audits.membership.calibration import Division, Rows, coins_needed, 
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.training import Packed, Training
 from dpaudit.audits.membership.trainings import least_certified, trainings_for
-from dpaudit.bounds.frequentist.intervals import clopper_pearson
-from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds
+from dpaudit.bounds.frequentist.intervals import clopper_pearson, draws_needed, next_exceeds
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import covers
 from dpaudit.core.rounding import percent

@@ -30,7 +30,7 @@ from dpaudit.auditor.measure import NEXT
 from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.membership.calibration import coins_needed
 from dpaudit.audits.membership.config import MOST_CALIBRATING, default_calibrating
-from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
+from dpaudit.bounds.frequentist.intervals import draws_needed, next_exceeds, share_wealth
 from dpaudit.config.gate import Gate, picked_by, rated
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry

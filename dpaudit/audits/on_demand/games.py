@@ -32,7 +32,7 @@ from dpaudit.data.neighbors import check
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.data.readers.load import load
 from dpaudit.defenses import base as roles
-from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.defenses.base import ExactScores, ItemModel
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.record import result as records
 

@@ -30,8 +30,13 @@ from dpaudit.config.tables import Attack
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import Profile, SeesItems, SeesTop
 from dpaudit.core.streams import Key, Streams, generator, stream_key
-from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
-from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.defenses.base import (
+    ExactScores,
+    ItemModel,
+    ListDefense,
+    OnDemandDefense,
+    PredictionDefense,
+)
 from dpaudit.defenses.top_k.laws import ranked
 from dpaudit.execution.executor import INLINE, Executor
 from dpaudit.kernels import noise

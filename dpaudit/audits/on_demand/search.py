@@ -12,9 +12,8 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.streams import generator
 from dpaudit.data.neighbors import RatingAdded, RatingChange, RatingReplaced
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import PredictionDefense, PredictionPair
-from dpaudit.defenses.item_model import ItemModel
-from dpaudit.kernels.item_item.pairs import co_rating_row
+from dpaudit.defenses.base import ItemModel, PredictionDefense, PredictionPair
+from dpaudit.kernels.item_item import co_rating_row
 
 # Limits of the directed search: the number of target users (those with the fewest ratings), of
 # entries in the matrix of other users, and of proposals that are compared.

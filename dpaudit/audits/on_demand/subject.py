@@ -22,8 +22,7 @@ from dpaudit.core.errors import DataError
 from dpaudit.core.releases import Profile
 from dpaudit.data.folds import split_users
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import ListDefense, OnDemandDefense, PredictionDefense
-from dpaudit.defenses.item_model import ItemModel
+from dpaudit.defenses.base import ItemModel, ListDefense, OnDemandDefense, PredictionDefense
 from dpaudit.record.result import DataRecord, ModelRecord, PointRecord
 
 T = TypeVar("T", bound=OnDemandConfig)

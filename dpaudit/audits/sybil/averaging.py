@@ -20,10 +20,17 @@ from dpaudit.core.releases import Profile
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingAdded, without
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.base import OnDemandDefense, PredictionDefense, Similarities
-from dpaudit.defenses.item_model import ExactScores, ItemModel, PairCounts, Vector
+from dpaudit.defenses.base import (
+    ExactScores,
+    ItemModel,
+    OnDemandDefense,
+    PairCounts,
+    PredictionDefense,
+    Similarities,
+    Vector,
+)
 from dpaudit.execution.executor import INLINE, Executor
-from dpaudit.kernels.item_item import pairs
+from dpaudit.kernels import item_item as kernels
 
 # Releases needed to distinguish C candidates in 9 of 10 cases, in units of (b/d)². The median of m
 # Laplace draws has deviation b/√m; neighbours at distance d are confused on either side with
@@ -408,7 +415,7 @@ class AccountPlanner:
     @cached_property
     def _co_ratings(self) -> tuple[NDArray[np.int64], Vector]:
         """`m_k` and the sum of rating differences for each item `k`, without the hidden rating."""
-        return pairs.co_rating_row(self.item, *self.model.ticks)
+        return kernels.co_rating_row(self.item, *self.model.ticks)
 
     @property
     def _values(self) -> NDArray[np.float32]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -190,23 +189,23 @@ def two_sample_epsilon(
     """
     check_delta(delta)
     check_alpha(alpha)
-    pairs = _paired(log_ratio_present, log_ratio_absent)
-    plan = _event_plan(pairs, delta)
-    share = np.minimum(plan.stakes.shares, (1 - LOSS) / delta if delta else math.inf)
-    per_value = plan.stakes.per_value
-    present, absent = pairs.hits(per_value(plan.thresholds))
+    pairs = _PairedTrials(log_ratio_present, log_ratio_absent)
+    plan, thresholds = _event_plan(pairs, delta)
+    share = np.minimum(plan.shares, (1 - LOSS) / delta if delta else math.inf)
+    per_value = plan.per_value
+    present, absent = pairs.hits(per_value(thresholds))
     loss = per_value(share) * delta
 
     def certified(epsilon: float) -> bool:
         factor = math.exp(epsilon)
         capped = np.minimum(share, LOSS / factor)
         factors = 1 + per_value(capped) * (present - factor * absent) - loss
-        return grows(factors, capped, plan.stakes, alpha)
+        return grows(factors, capped, plan, alpha)
 
     # Growth by 1/α needs Σ λ h ≥ ln(1/α) with λ ≤ c/A: no larger A can be certified.
     reach = LOSS * float(present.sum()) / -math.log(alpha)
     top = math.log(max(reach, 1.0))
-    p, q = (float(hits.mean()) for hits in pairs.hits(plan.thresholds[-1]))
+    p, q = (float(hits.mean()) for hits in pairs.hits(thresholds[-1]))
     return lower_bound(
         last_held(certified, top, top / 8, _HALVINGS),
         value=0.0 if p <= delta else math.log((p - delta) / q) if q > 0 else math.inf,
@@ -216,49 +215,33 @@ def two_sample_epsilon(
     )
 
 
-@dataclass(frozen=True)
 class _PairedTrials:
-    """Scores of paired trials on both data sets.
+    """Checked scores of trials on both data sets, paired in order.
 
     The larger class is divided into n groups, n being the size of the smaller class. The shapes are
     (g, n); for the smaller class g is 1.
     """
 
-    present: Values
-    absent: Values
-
-    @property
-    def n(self) -> int:
-        return self.present.shape[1]
+    def __init__(self, present: ArrayLike, absent: ArrayLike) -> None:
+        classes = _log_ratios(present, "log_ratio_present"), _log_ratios(absent, "log_ratio_absent")
+        self.n = n = min(map(len, classes))
+        self.present, self.absent = (
+            scores[: len(scores) // n * n].reshape(-1, n) for scores in classes
+        )
 
     def hits(self, threshold: float | Values) -> tuple[Values, Values]:
         """Return each pair's share of outputs with L ≥ threshold, on D' and on D; (n,)."""
         return (self.present >= threshold).mean(0), (self.absent >= threshold).mean(0)
 
 
-def _paired(present: ArrayLike, absent: ArrayLike) -> _PairedTrials:
-    """Return the checked trials, paired in order."""
-    classes = _log_ratios(present, "log_ratio_present"), _log_ratios(absent, "log_ratio_absent")
-    n = min(map(len, classes))
-    return _PairedTrials(*(scores[: len(scores) // n * n].reshape(-1, n) for scores in classes))
-
-
-@dataclass(frozen=True)
-class _EventPlan:
-    """The bet of each block: the stakes, and τ of the event L ≥ τ; shape (J,)."""
-
-    stakes: Stakes
-    thresholds: Values
-
-
-def _event_plan(pairs: _PairedTrials, delta: float) -> _EventPlan:
-    """Choose each block's event from earlier trials."""
+def _event_plan(pairs: _PairedTrials, delta: float) -> tuple[Stakes, Values]:
+    """Choose each block's event L ≥ τ from earlier trials; return the stakes, and τ `(J,)`."""
     starts = block_starts(pairs.n)
     times = _plan_times(starts, pairs.n).tolist()
     events = {0: (math.inf, math.inf)}
     events |= {t: _best_event(pairs, t, delta) for t in set(times) - {0}}
     thresholds, variances = (np.array(of) for of in zip(*(events[t] for t in times), strict=True))
-    return _EventPlan(stakes(starts, variances, pairs.n), thresholds)
+    return stakes(starts, variances, pairs.n), thresholds
 
 
 def _best_event(pairs: _PairedTrials, t: int, delta: float) -> tuple[float, float]:

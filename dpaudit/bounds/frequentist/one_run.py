@@ -82,17 +82,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.bounds.outcomes import (
-    check_alpha,
-    check_coins,
-    check_delta,
-    check_epsilon,
-    check_number,
-    check_size,
-    lower_bound,
-    scores,
-    settled,
-)
+from dpaudit.bounds import outcomes
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
@@ -109,7 +99,7 @@ def check_guesses(m: int, guesses: int, correct: int) -> None:
     for name, value in (("m", m), ("guesses", guesses), ("correct", correct)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise InputError(f"{name} = {value!r} is not a count: give a whole number")
-        check_size(name, value)
+        outcomes.check_size(name, value)
     if m < 1:
         raise InputError(f"m = {m} canaries: give at least one")
     if not 0 <= guesses <= m:
@@ -158,8 +148,8 @@ def one_run_p_value(
         InputError: the numbers fail `check_guesses`, or ε or δ is out of range.
     """
     check_guesses(m, guesses, correct)
-    check_epsilon(epsilon)
-    check_delta(delta)
+    outcomes.check_epsilon(epsilon)
+    outcomes.check_delta(delta)
     beta, slope = _tail(int(m), int(guesses), int(correct), epsilon, delta > 0)
     return min(1.0, beta + delta * slope)
 
@@ -178,10 +168,10 @@ def one_run_epsilon(
         InputError: as `one_run_p_value`, or `alpha` is out of range.
     """
     check_guesses(m, guesses, correct)
-    check_delta(delta)
-    check_alpha(alpha)
+    outcomes.check_delta(delta)
+    outcomes.check_alpha(alpha)
     m, r, v = int(m), int(guesses), int(correct)
-    return lower_bound(
+    return outcomes.lower_bound(
         _epsilon(m, r, v, delta, alpha),
         value=_point(m, r, v, delta),
         alpha=alpha,
@@ -249,15 +239,15 @@ def one_run_scores_epsilon(
             shapes differ, the grid is empty or has a pair with more guesses than canaries, or a
             level is out of range.
     """
-    values = scores(canary_scores, "canary_scores")
+    values = outcomes.scores(canary_scores, "canary_scores")
     bits = _bits(included, len(values))
-    check_delta(delta)
-    check_alpha(alpha)
+    outcomes.check_delta(delta)
+    outcomes.check_alpha(alpha)
     m = len(values)
-    check_coins(m - int(bits.sum()), int(bits.sum()), "include each canary by a fair coin")
+    outcomes.check_coins(m - int(bits.sum()), int(bits.sum()), "include each canary by a fair coin")
     pairs = default_grid(m) if grid is None else _checked_grid(list(grid), m)
     # Order equal scores at random: the order of the list could reveal the coins.
-    order = np.lexsort((generator(settled(seed)).permutation(m), values))
+    order = np.lexsort((generator(outcomes.settled(seed)).permutation(m), values))
     right = np.concatenate(([0], np.cumsum(bits[order])))
     bounds = []
     for high, low in pairs:
@@ -265,7 +255,7 @@ def one_run_scores_epsilon(
         lower = _epsilon(m, high + low, v, delta, alpha / len(pairs))
         bounds.append((lower, high + low, v))
     lower, r, v = max(bounds)
-    return lower_bound(
+    return outcomes.lower_bound(
         lower,
         value=_point(m, r, v, delta),
         alpha=alpha,
@@ -345,7 +335,7 @@ _NUMBERS = 4
 
 def check_gamma(gamma: float) -> None:
     """Refuse a factor Γ that is below 1 or not finite."""
-    check_number("gamma", gamma)
+    outcomes.check_number("gamma", gamma)
     if not 1 <= gamma < math.inf:
         raise InputError(f"gamma = {gamma} is not a finite factor of at least 1: give e.g. 1.5")
 

@@ -18,6 +18,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, Observer
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses import factors, observers, training_checks
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sampled_training import (
     Exact,
@@ -26,23 +27,6 @@ from dpaudit.defenses.factorization.sampled_training import (
     SampledRows,
     accepted,
     draw_single,
-)
-from dpaudit.defenses.factors import (
-    TOGETHER,
-    FactorModels,
-    FactorRows,
-    Floats,
-    check_models,
-    check_size,
-)
-from dpaudit.defenses.observers import release_observers
-from dpaudit.defenses.training_checks import (
-    CHAIN,
-    Schedule,
-    check_private_epsilon,
-    check_rated,
-    lane_blocks,
-    step_sizes,
 )
 from dpaudit.kernels.lanes import LANES
 from dpaudit.kernels.normal_equations import ridged, solved
@@ -137,7 +121,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
     epochs: Annotated[int, Field(ge=1, le=100_000)] = 50
     learning_rate: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.1
     exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
-    schedule: Schedule = "text"
+    schedule: training_checks.Schedule = "text"
     decay: Annotated[float, Field(ge=1e-12, le=1e6)] = 10.0
     prior_shape: Annotated[float, Field(ge=1e-12, le=1e6)] | None = None
     prior_rate: Annotated[float, Field(ge=1e-9, le=1e6)] | None = None
@@ -168,8 +152,8 @@ class SampledFactors(TrainedDefense[SampledRows]):
 
     @model_validator(mode="after")
     def _check(self) -> SampledFactors:
-        check_private_epsilon(self.epsilon, self.variant, "posterior")
-        check_size(self.dimensions)
+        training_checks.check_private_epsilon(self.epsilon, self.variant, "posterior")
+        factors.check_size(self.dimensions)
         if self.variant == "corrected" and (self.temperature != 1 or self.accept is not None):
             raise ValueError(
                 "the corrected form has temperature 1 and clips predictions instead of rejecting "
@@ -187,14 +171,14 @@ class SampledFactors(TrainedDefense[SampledRows]):
             )
         if self._gamma and self._large:
             raise ValueError(
-                f"precisions are drawn only for models of at most {TOGETHER} dimensions: lower "
-                "dimensions, or remove prior_shape and prior_rate"
+                f"precisions are drawn only for models of at most {factors.TOGETHER} dimensions: "
+                "lower dimensions, or remove prior_shape and prior_rate"
             )
         return self
 
     @property
     def _large(self) -> bool:
-        return self.dimensions > TOGETHER
+        return self.dimensions > factors.TOGETHER
 
     def claim(self) -> Claim | None:
         """Return the claim: ε for a user, about the target law; None for `nonprivate`."""
@@ -209,13 +193,13 @@ class SampledFactors(TrainedDefense[SampledRows]):
             public="the numbers of users and items, the scale, τ, B"
             + ("" if corrected or self.mean is not None else ", the mean b_0")
             + (", each user's budget" if self.budgets else ""),
-            assumes=(CHAIN,),
+            assumes=(training_checks.CHAIN,),
             source="class docstring" if corrected else "Liu, Wang, Smola 2015, Theorem 2",
         )
 
     def observers(self) -> Mapping[str, Observer[SampledRows]]:
         """Return the observers of the released items' side and of predictions."""
-        return release_observers(self, ItemFactors)
+        return observers.release_observers(self, ItemFactors)
 
     def largest_loss(self, scale: Scale) -> float:
         """Return B.
@@ -239,7 +223,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
                 budgets that are to be used.
             DataError: the ratings have one value.
         """
-        check_rated(self.name, ratings)
+        training_checks.check_rated(self.name, ratings)
         counts = np.diff(ratings.by_user.start)
         if self.variant != "nonprivate" and counts.max() > self.cap:
             raise ConfigError(
@@ -256,7 +240,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
         largest = self.largest_loss(scale) * self._shares(ratings)
         weights = largest / np.maximum(most, largest)
         return SampledRows(
-            FactorRows.of(ratings, mean),
+            factors.FactorRows.of(ratings, mean),
             np.ones(len(counts)) if self.variant == "nonprivate" else weights,
         )
 
@@ -321,15 +305,15 @@ class SampledFactors(TrainedDefense[SampledRows]):
             name=self.name,
         )
 
-    def train(self, prepared: SampledRows, streams: Streams) -> FactorModels:
+    def train(self, prepared: SampledRows, streams: Streams) -> factors.FactorModels:
         """Train the models of these trials, and fit each user's own side.
 
         Raises:
             NoModelError: a training diverged, or no draw of a trial was accepted.
         """
         if self._large:
-            check_models(prepared.rows, self.dimensions, 2 * len(streams))
-        parts = streams.blocks(1) if self._large else lane_blocks(streams)
+            factors.check_models(prepared.rows, self.dimensions, 2 * len(streams))
+        parts = streams.blocks(1) if self._large else training_checks.lane_blocks(streams)
         draws = [self._draw(prepared, part) for part in parts]
         rows = prepared.rows
         spread = self._temperature / (2 * self._factor(rows.scale))
@@ -338,7 +322,7 @@ class SampledFactors(TrainedDefense[SampledRows]):
             for draw in draws
             for decay, drawn in [draw.precisions]
         ]
-        return FactorModels(
+        return factors.FactorModels(
             users=[side for side, _ in fits],
             items=[draw.items for draw in draws],
             trials=len(streams),
@@ -369,7 +353,9 @@ class SampledFactors(TrainedDefense[SampledRows]):
             gamma=self._gamma,
             dimensions=self.dimensions,
             spread=self.spread,
-            sizes=step_sizes(self.learning_rate, self.exponent, self.schedule, self.epochs),
+            sizes=training_checks.step_sizes(
+                self.learning_rate, self.exponent, self.schedule, self.epochs
+            ),
             bounds=self._range(scale) if self.variant == "corrected" else (-math.inf, math.inf),
             biases=self.biases,
             variant=self.variant,
@@ -400,12 +386,12 @@ _PART, _REST = 1 / 8, 1 / 4
 
 
 def fitted(
-    rows: FactorRows,
-    items: Floats,
+    rows: factors.FactorRows,
+    items: factors.Floats,
     decay: float | NDArray[np.float64],
     noise: float | NDArray[np.float64] = 0.0,
     biases: bool = True,
-) -> tuple[Floats, Floats]:
+) -> tuple[factors.Floats, factors.Floats]:
     """Fit every user's own factors and constant, and the weight that they give the items' biases.
 
     A released coordinate is modelled as signal plus noise. The signal's variance `S_k` follows from
@@ -458,7 +444,7 @@ def fitted(
         ],
         axis=1,
     )
-    factors = np.zeros((rows.n_users, full, lanes), np.float32)
+    user_side = np.zeros((rows.n_users, full, lanes), np.float32)
     shares = np.empty((rows.n_users, lanes), np.float32)
     shares[:] = share
     for u in range(rows.n_users):
@@ -477,5 +463,5 @@ def fitted(
         else:
             solution = solved(ridged(z), np.einsum("wif,wik->wfk", z, y))[:, :, 0]
         solution *= scale
-        factors[u], shares[u] = solution[:, :-1].T, share + solution[:, -1]
-    return factors, shares
+        user_side[u], shares[u] = solution[:, :-1].T, share + solution[:, -1]
+    return user_side, shares

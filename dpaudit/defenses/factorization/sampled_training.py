@@ -192,17 +192,14 @@ class FactorChain:
         rows = self.data.rows
         return np.diff(rows.start), np.bincount(rows.items, minlength=rows.n_items)
 
-    def gains(self, size: float) -> Floats:
-        """Return the factor of each user's errors in an epoch of this step size `(N,)`."""
-        # A step of η moves by η/2 · 2 · factor · R · w_u e v: one rating stands for all R.
-        return (size * self.factor * self.data.weights).astype(np.float32)
-
     def langevin(
         self, size: float, users: Floats, items: Floats, variance: float
     ) -> kernels.Langevin:
         """Return the steps of an epoch with these drifts, and this variance of the noise."""
+        # A step of η moves by η/2 · 2 · factor · R · w_u e v: one rating stands for all R.
+        gains = (size * self.factor * self.data.weights).astype(np.float32)
         bounds = np.float32(self.bounds[0]), np.float32(self.bounds[1])
-        return kernels.Langevin(self.gains(size), users, items, bounds, variance)
+        return kernels.Langevin(gains, users, items, bounds, variance)
 
     def drifts(self, size: float) -> tuple[Floats, Floats]:
         """Return the share by which the prior shrinks each user and item at each of their rows.

@@ -18,41 +18,16 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses import factors, observers, precision
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.factorization.sgd_training import (
-    SgdSettings,
-    run_round,
-    sum_clipped,
-    taking_part,
-)
-from dpaudit.defenses.factors import (
-    FIRST,
-    STEPS_GROW,
-    TOGETHER,
-    FactorBlock,
-    FactorModels,
-    FactorRows,
-    Floats,
-    Indices,
-    SingleModel,
-    check_models,
-    visits,
-)
-from dpaudit.defenses.observers import (
-    ObservedRound,
-    ObservedTraining,
-    observed_steps,
-    release_observers,
-    step_observer,
-)
-from dpaudit.defenses.precision import grid, on_grid
+from dpaudit.defenses.factorization import sgd_training
 from dpaudit.defenses.training_checks import end_step, lane_blocks
 from dpaudit.kernels.factorization import single_model as factor_model
 from dpaudit.kernels.factorization.subsets import Subsets, lane_lists
 from dpaudit.kernels.lanes import LANES
 
 
-class ClippedRounds(ObservedTraining["_Counterfactual"]):
+class ClippedRounds(observers.ObservedTraining["_Counterfactual"]):
     """The trainings of up to 16 trials, with the target user's clipped gradients on D and on D'.
 
     Each round shows the noised sums at the items of the one user in whom D and D' differ. The
@@ -63,10 +38,10 @@ class ClippedRounds(ObservedTraining["_Counterfactual"]):
 
     def __init__(
         self,
-        defense: SgdSettings,
-        before: FactorRows,
-        after: FactorRows,
-        trained: FactorRows,
+        defense: sgd_training.SgdSettings,
+        before: factors.FactorRows,
+        after: factors.FactorRows,
+        trained: factors.FactorRows,
         streams: Streams,
     ) -> None:
         self._user = _one_user(before, after)
@@ -83,26 +58,26 @@ class ClippedRounds(ObservedTraining["_Counterfactual"]):
         self._deviation = defense.noise_deviation(before.n_items)
         self._others = np.zeros(self._block.items.size)
 
-    def submit(self) -> ObservedRound:
+    def submit(self) -> observers.ObservedRound:
         """Run a round, and return the noised sum less what all other users sent."""
         defense, block, streams = self._defense, self._block, self._streams
         parts = [
             self._at_items(counterfactual.clipped()) for counterfactual in self.counterfactuals
         ]
         start = block.items.copy()
-        run_round(defense, self._trained, block, streams, self._done, self._others)
+        sgd_training.run_round(defense, self._trained, block, streams, self._done, self._others)
         # v' = keep v + η_v (sum + noise)
         keep = np.float32(1) - np.float32(defense.item_learning_rate) * np.float32(defense.decay)
         moved = self._at_items(block.items) - keep * self._at_items(start)
-        step = grid(self._deviation)
-        noised = on_grid(moved / defense.item_learning_rate, step)
+        step = precision.grid(self._deviation)
+        noised = precision.on_grid(moved / defense.item_learning_rate, step)
         # 1 in the trials in which the target user took part in this round.
-        took_part = taking_part(defense, self._trained.n_users, streams, self._done)
+        took_part = sgd_training.taking_part(defense, self._trained.n_users, streams, self._done)
         took_part = took_part[self._user, : len(streams), None]
         self._done += 1
         shown = noised - self._at_items(self._others) + took_part * parts[self._which]
         scale, steps = (np.full(shown.shape, value) for value in (self._deviation, step))
-        return ObservedRound(shown, parts[0], parts[1], scale, steps)
+        return observers.ObservedRound(shown, parts[0], parts[1], scale, steps)
 
     def learn(self) -> None:
         """Leave the models as they are: they learned in the round that was observed."""
@@ -118,23 +93,27 @@ class _Counterfactual:
     """The target user with their ratings of one data set."""
 
     def __init__(
-        self, defense: SgdSettings, rows: FactorRows, block: FactorBlock, user: int
+        self,
+        defense: sgd_training.SgdSettings,
+        rows: factors.FactorRows,
+        block: factors.FactorBlock,
+        user: int,
     ) -> None:
         self._defense, self.rows = defense, rows
-        factors = block.users[user : user + 1].copy()
-        self._block = FactorBlock(factors, block.items, block.trials, block.count)
+        user_side = block.users[user : user + 1].copy()
+        self._block = factors.FactorBlock(user_side, block.items, block.trials, block.count)
 
     def clipped(self) -> NDArray[np.float64]:
         """Fit the user's factors to the published items, and return the clipped gradient."""
         part = np.zeros(self._block.items.size)
-        sum_clipped(self._defense, self.rows, self._block, part)
+        sgd_training.sum_clipped(self._defense, self.rows, self._block, part)
         return part
 
     def learn(self) -> None:
         """Leave the factors as they are: each gradient fits them first."""
 
 
-def _one_user(before: FactorRows, after: FactorRows) -> int:
+def _one_user(before: factors.FactorRows, after: factors.FactorRows) -> int:
     if before.n_users != after.n_users or before.mean != after.mean:
         raise ConfigError(
             "the two data sets have different users or means b_0: use the same users, items and "
@@ -155,11 +134,11 @@ def _one_user(before: FactorRows, after: FactorRows) -> int:
     return int(users[0])
 
 
-def _only(rows: FactorRows, user: int) -> FactorRows:
+def _only(rows: factors.FactorRows, user: int) -> factors.FactorRows:
     """Return the rows of one user, who becomes user 0."""
     part = slice(int(rows.start[user]), int(rows.start[user + 1]))
     count = part.stop - part.start
-    return FactorRows(
+    return factors.FactorRows(
         start=np.array([0, count], np.int64),
         users=np.zeros(count, np.int32),
         items=rows.items[part],
@@ -175,7 +154,7 @@ _NOTHING = np.empty(0, np.float32)
 
 
 @parameters(frozen=True, config=STRICT)
-class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
+class SgdFactors(sgd_training.SgdSettings, TrainedDefense[factors.FactorRows]):
     """Matrix factorisation with biases, trained by stochastic gradient descent with noise.
 
     **Published** (Berlioz et al. 2015, as used by Wang & Tang 2017). There are K epochs over the
@@ -229,19 +208,19 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         adjacency: the adjacency relation of the corrected claim.
     """
 
-    def train(self, rows: FactorRows, streams: Streams) -> FactorModels:
+    def train(self, rows: factors.FactorRows, streams: Streams) -> factors.FactorModels:
         """Train the models of these trials.
 
         Raises:
             NoModelError: a training diverged.
         """
-        if self.dimensions > TOGETHER:
-            check_models(rows, self.dimensions, len(streams))
+        if self.dimensions > factors.TOGETHER:
+            factors.check_models(rows, self.dimensions, len(streams))
             blocks = [self._single(rows, trial).joined() for trial in streams.blocks(1)]
         else:
             parts = [self._together(rows, part) for part in lane_blocks(streams)]
             blocks = [(block.users, block.items) for block in parts]
-        return FactorModels(
+        return factors.FactorModels(
             users=[users for users, _ in blocks],
             items=[items for _, items in blocks],
             trials=len(streams),
@@ -249,21 +228,21 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
             scale=rows.scale,
         )
 
-    def _single(self, rows: FactorRows, streams: Streams) -> SingleModel:
-        model = SingleModel.drawn(rows, self.dimensions, self.spread, streams)
-        visited, parts = visits(rows, self.dimensions), model.parts(rows.mean)
+    def _single(self, rows: factors.FactorRows, streams: Streams) -> factors.SingleModel:
+        model = factors.SingleModel.drawn(rows, self.dimensions, self.spread, streams)
+        visited, parts = factors.visits(rows, self.dimensions), model.parts(rows.mean)
         steps, trial = self.steps(rows.scale), int(streams.trials[0])
         for t in range(self.epochs):
-            factor_model.descend(visited, parts, steps, FIRST + t, trial, streams.key)
-            end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, *parts[:4])
+            factor_model.descend(visited, parts, steps, factors.FIRST + t, trial, streams.key)
+            end_step(self.variant, self.name, t + 1, "epoch", factors.STEPS_GROW, *parts[:4])
         return model
 
-    def _together(self, rows: FactorRows, streams: Streams) -> FactorBlock:
+    def _together(self, rows: factors.FactorRows, streams: Streams) -> factors.FactorBlock:
         block = self.drawn(rows, streams)
         if self.variant == "corrected":
             total = np.zeros(block.items.size)
             for t in range(self.epochs):
-                run_round(self, rows, block, streams, t, total)
+                sgd_training.run_round(self, rows, block, streams, t, total)
         else:
             for t in range(self.epochs):
                 self.descend(rows, block, streams, t, _NOBODY, _NOTHING)
@@ -271,7 +250,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
 
     def trains_subsets(self) -> bool:
         """Return whether models are trained together, of at most 127 dimensions."""
-        return self.dimensions <= TOGETHER
+        return self.dimensions <= factors.TOGETHER
 
     def train_subsets(
         self,
@@ -297,11 +276,11 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         rows = replace(rows, subsets=subsets)
         return SubsetModels(rows, self._together(rows, streams))
 
-    def observers(self) -> Mapping[str, Observer[FactorRows]]:
+    def observers(self) -> Mapping[str, Observer[factors.FactorRows]]:
         """Return the observers of every iterate and of the final model."""
         return {
-            "iterates": step_observer(self.observe, "each iterate"),
-            **release_observers(self, ItemFactors),
+            "iterates": observers.step_observer(self.observe, "each iterate"),
+            **observers.release_observers(self, ItemFactors),
         }
 
     def check_observed(self, observer: str) -> None:
@@ -315,10 +294,10 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
 
     def _check_small(self, what: str) -> None:
         """Refuse models too large to be trained together, which `what` needs."""
-        if self.dimensions > TOGETHER:
+        if self.dimensions > factors.TOGETHER:
             raise ConfigError(
-                f"params.dimensions = {self.dimensions}, and {what} allow at most {TOGETHER}: "
-                "lower it"
+                f"params.dimensions = {self.dimensions}, and {what} allow at most "
+                f"{factors.TOGETHER}: lower it"
             )
 
     def separates_ratings(self) -> bool:
@@ -326,7 +305,11 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         return self.variant == "published"
 
     def observe(
-        self, before: FactorRows, after: FactorRows, trained: FactorRows, streams: Streams
+        self,
+        before: factors.FactorRows,
+        after: factors.FactorRows,
+        trained: factors.FactorRows,
+        streams: Streams,
     ) -> Iterator[tuple[NoisedSteps, StepsPair]]:
         """Train on one of two data sets; yield the noised steps at the places where they differ.
 
@@ -347,12 +330,9 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
         self._check_small("observers of every iterate")
         if self.variant == "corrected":
             training = ClippedRounds(self, before, after, trained, streams)
-            yield from observed_steps([training], self.epochs, gaussian=True)
+            yield from observers.observed_steps([training], self.epochs, gaussian=True)
             return
-        same = np.array_equal(before.start, after.start) and np.array_equal(
-            before.items, after.items
-        )
-        if not same:
+        if not before.rates_as(after):
             raise ConfigError(
                 "the claim of the published dpsgd-mf is about a rating's value: use a pair of data "
                 "sets that replaces ratings"
@@ -379,7 +359,7 @@ class SgdFactors(SgdSettings, TrainedDefense[FactorRows]):
                 scale=scale,
                 gaussian=False,
                 bound=float(np.float32(self.error_bound)),  # as the kernel clamps
-                grid=grid(self.noise_scale(trained.scale)),
+                grid=precision.grid(self.noise_scale(trained.scale)),
             ),
         )
 
@@ -393,13 +373,13 @@ class SubsetModels:
         block: the models.
     """
 
-    rows: FactorRows
-    block: FactorBlock
+    rows: factors.FactorRows
+    block: factors.FactorBlock
 
     @cached_property
-    def models(self) -> FactorModels:
+    def models(self) -> factors.FactorModels:
         """The models without their subsets."""
-        return FactorModels(
+        return factors.FactorModels(
             users=[self.block.users],
             items=[self.block.items],
             trials=self.block.count,
@@ -414,11 +394,11 @@ class SubsetModels:
             raise TypeError("these rows have no subsets")
         return self.rows.subsets
 
-    def predict(self, users: Indices, items: Indices) -> Floats:
+    def predict(self, users: factors.Indices, items: factors.Indices) -> factors.Floats:
         """Predict the ratings of (user, item) pairs `(W, n)`."""
         return self.models.predict(users, items)
 
-    def recommend(self, users: Indices, k: int) -> Indices:
+    def recommend(self, users: factors.Indices, k: int) -> factors.Indices:
         """Return each user's `k` best items that they have not rated `(W, n, k)`; -1 pads."""
         rows, block, scale = self.rows, self.block, self.rows.scale
         lists = np.empty((len(users), LANES, k), np.int32)

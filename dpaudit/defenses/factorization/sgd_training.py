@@ -16,16 +16,7 @@ from dpaudit.core.claim import Claim, Variant
 from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.factors import (
-    FIRST,
-    STEPS_GROW,
-    TOGETHER,
-    FactorBlock,
-    FactorRows,
-    check_size,
-)
-from dpaudit.defenses.precision import grid, hair, kept_budget
-from dpaudit.defenses.training_checks import check_private_epsilon, check_rated, end_step
+from dpaudit.defenses import factors, precision, training_checks
 from dpaudit.kernels import exact_noise
 from dpaudit.kernels.factorization import sixteen_models as kernels
 from dpaudit.kernels.lane_noise import Source
@@ -60,12 +51,12 @@ class SgdSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> SgdSettings:
-        check_private_epsilon(self.epsilon, self.variant, "noise")
-        check_size(self.dimensions)
-        if self.variant == "corrected" and self.dimensions > TOGETHER:
+        training_checks.check_private_epsilon(self.epsilon, self.variant, "noise")
+        factors.check_size(self.dimensions)
+        if self.variant == "corrected" and self.dimensions > factors.TOGETHER:
             raise ValueError(
-                f"dimensions = {self.dimensions}, and the corrected form has at most {TOGETHER}: "
-                "lower it"
+                f"dimensions = {self.dimensions}, and the corrected form has at most "
+                f"{factors.TOGETHER}: lower it"
             )
         rating = self.adjacency == "rating-replace"
         if self.variant == "published" and not (rating or self.adjacency is None):
@@ -119,7 +110,7 @@ class SgdSettings(Plugin):
             ConfigError: that part is too large.
         """
         numbers = self.epochs * n_items * (self.dimensions + 1)
-        kept, delta = kept_budget(self.epsilon, self.delta, numbers)
+        kept, delta = precision.kept_budget(self.epsilon, self.delta, numbers)
         sigma = noise_multiplier(
             kept,
             delta=delta,
@@ -129,27 +120,27 @@ class SgdSettings(Plugin):
         )
         return sigma * self.clip_norm
 
-    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> FactorRows:
+    def prepare(self, ratings: Ratings, public: Ratings | None = None) -> factors.FactorRows:
         """Build the rows; `b_0` is the mean of `public`, or the middle of the scale if corrected.
 
         Raises:
             ConfigError: there are no ratings.
             DataError: the ratings have one value.
         """
-        check_rated(self.name, ratings)
+        training_checks.check_rated(self.name, ratings)
         scale = ratings.scale
         mean = float((ratings if public is None else public).value.mean(dtype=np.float64))
-        return FactorRows.of(
+        return factors.FactorRows.of(
             ratings, (scale.minimum + scale.maximum) / 2 if self.variant == "corrected" else mean
         )
 
-    def public_statistics(self, prepared: FactorRows) -> Any:
+    def public_statistics(self, prepared: factors.FactorRows) -> Any:
         """Return `b_0`."""
         return np.array(prepared.mean)
 
-    def drawn(self, rows: FactorRows, streams: Streams) -> FactorBlock:
+    def drawn(self, rows: factors.FactorRows, streams: Streams) -> factors.FactorBlock:
         """Draw the initial models of up to 16 trials."""
-        return FactorBlock.drawn(rows, self.dimensions, self.spread, streams)
+        return factors.FactorBlock.drawn(rows, self.dimensions, self.spread, streams)
 
     def steps(self, scale: Scale) -> kernels.Descent:
         """Return the steps of the published form, or of plain descent, on this rating scale."""
@@ -158,14 +149,14 @@ class SgdSettings(Plugin):
             np.float32(self.learning_rate),
             np.float32(self.decay),
             noise,
-            grid(noise),
+            precision.grid(noise),
             np.float32(math.inf if self.variant == "nonprivate" else self.error_bound),
         )
 
     def descend(
         self,
-        rows: FactorRows,
-        block: FactorBlock,
+        rows: factors.FactorRows,
+        block: factors.FactorBlock,
         streams: Streams,
         t: int,
         observed: NDArray[np.int32],
@@ -184,18 +175,20 @@ class SgdSettings(Plugin):
         Raises:
             NoModelError: the training diverged.
         """
-        source = Source(FIRST + t, block.trials, streams.key)
+        source = Source(factors.FIRST + t, block.trials, streams.key)
         kernels.descend(
             rows.visits, block.models(rows.mean), self.steps(rows.scale), source, observed, seen,
             rows.subsets,
         )  # fmt: skip
-        end_step(self.variant, self.name, t + 1, "epoch", STEPS_GROW, block.users, block.items)
+        training_checks.end_step(
+            self.variant, self.name, t + 1, "epoch", factors.STEPS_GROW, block.users, block.items
+        )
 
 
 def run_round(
     defense: SgdSettings,
-    rows: FactorRows,
-    block: FactorBlock,
+    rows: factors.FactorRows,
+    block: factors.FactorBlock,
     streams: Streams,
     t: int,
     total: NDArray[np.float64],
@@ -217,16 +210,18 @@ def run_round(
     total[:] = 0
     sum_clipped(defense, rows, block, total, taking_part(defense, rows.n_users, streams, t))
     rate, decay = np.float32(defense.item_learning_rate), np.float32(defense.decay)
-    source = Source(FIRST + 2 * t, block.trials, streams.key)
+    source = Source(factors.FIRST + 2 * t, block.trials, streams.key)
     items = block.items.reshape(-1)
-    kernels.take_step(items, total, rate, decay, deviation, grid(deviation), source)
-    end_step(defense.variant, defense.name, t + 1, "round", STEPS_GROW, block.users, block.items)
+    kernels.take_step(items, total, rate, decay, deviation, precision.grid(deviation), source)
+    training_checks.end_step(
+        defense.variant, defense.name, t + 1, "round", factors.STEPS_GROW, block.users, block.items
+    )
 
 
 def sum_clipped(
     defense: SgdSettings,
-    rows: FactorRows,
-    block: FactorBlock,
+    rows: factors.FactorRows,
+    block: factors.FactorBlock,
     total: NDArray[np.float64],
     taken: NDArray[np.float32] | None = None,
 ) -> None:
@@ -243,7 +238,7 @@ def sum_clipped(
         taken = np.ones((rows.n_users, LANES), np.float32)
     most = int(np.diff(rows.start).max(initial=0))
     rate, decay = np.float32(defense.learning_rate), np.float32(defense.decay)
-    clip = np.float32(defense.clip_norm * (1 - hair(rows.n_items + defense.dimensions)))
+    clip = np.float32(defense.clip_norm * (1 - precision.hair(rows.n_items + defense.dimensions)))
     kernels.sum_clipped(
         rows.start, rows.visits, block.models(rows.mean), rate, decay, clip, taken.reshape(-1),
         total, aligned(most * LANES), rows.subsets,
@@ -255,7 +250,7 @@ def taking_part(defense: SgdSettings, users: int, streams: Streams, t: int) -> N
     if defense.sampling_rate == 1:
         return np.ones((users, LANES), np.float32)
     draws = np.empty((len(streams), users))
-    exact_noise.uniform(draws, streams.trials, FIRST + 2 * t + 1, streams.key)
+    exact_noise.uniform(draws, streams.trials, factors.FIRST + 2 * t + 1, streams.key)
     # Unused lanes repeat the last trial here too, so that they diverge only if it does.
     full = np.pad(draws, ((0, LANES - len(streams)), (0, 0)), mode="edge")
     return np.ascontiguousarray((defense.sampling_rate > full.T).astype(np.float32))

@@ -24,18 +24,11 @@ from dpaudit.core.releases import (
     UserItemPairs,
 )
 from dpaudit.core.streams import Streams
+from dpaudit.defenses import observers, precision
 from dpaudit.defenses.base import FederatedDefense
 from dpaudit.defenses.factors import FactorModels, joined
 from dpaudit.defenses.federated.settings import Candidates, FakeGradientsSettings, Floats, Indices
 from dpaudit.defenses.federated.training import Clients, FederatedTraining, Submitted
-from dpaudit.defenses.observers import (
-    ObservedRound,
-    ObservedTraining,
-    observed_steps,
-    release_observers,
-    step_observer,
-)
-from dpaudit.defenses.precision import grid
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
@@ -237,10 +230,7 @@ class TargetUsers:
         Raises:
             ConfigError: the candidates differ, or no user does.
         """
-        same = np.array_equal(before.start, after.start) and np.array_equal(
-            before.items, after.items
-        )
-        if not same:
+        if not before.rates_as(after):
             raise ConfigError(
                 "the two data sets have different candidates, which are public: prepare both with "
                 "the same public data"
@@ -255,7 +245,7 @@ class TargetUsers:
         return cls(users, place, before.only(rows), after.only(rows))
 
 
-class ObservedSubmissions(ObservedTraining["_Counterfactual"]):
+class ObservedSubmissions(observers.ObservedTraining["_Counterfactual"]):
     """One trial's training, with the counterfactual target users on D and on D'."""
 
     def __init__(
@@ -273,7 +263,7 @@ class ObservedSubmissions(ObservedTraining["_Counterfactual"]):
             for candidates in (targets.before, targets.after)
         ]
 
-    def submit(self) -> ObservedRound:
+    def submit(self) -> observers.ObservedRound:
         """Return the target users' submissions."""
         d = self.training.defense.dimensions
         self._sent = self.training.submit()
@@ -281,7 +271,7 @@ class ObservedSubmissions(ObservedTraining["_Counterfactual"]):
         means = [counterfactual.means(places) for counterfactual in self.counterfactuals]
         seen = [vectors[:, :d] for vectors in (self._sent.shown, *means)]
         sigma = self.training.sigma
-        return ObservedRound.of_trial(seen, sigma, grid(sigma))
+        return observers.ObservedRound.of_trial(seen, sigma, precision.grid(sigma))
 
     def learn(self) -> None:
         """Update the training with the last submissions."""
@@ -402,8 +392,8 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
     def observers(self) -> Mapping[str, Observer[Candidates]]:
         """Return the observers: the server sees submissions, everybody the item factors."""
         return {
-            "recommender": step_observer(self.observe, "submissions"),
-            **release_observers(self, ItemFactors),
+            "recommender": observers.step_observer(self.observe, "submissions"),
+            **observers.release_observers(self, ItemFactors),
         }
 
     def observe(
@@ -429,7 +419,7 @@ class FakeGradients(FakeGradientsSettings, FederatedDefense[Candidates]):
         self.check_observed("recommender")
         targets = TargetUsers.between(before, after)
         trials = [ObservedSubmissions(self, trained, targets, trial) for trial in streams.blocks(1)]
-        return observed_steps(trials, self.rounds, gaussian=True)
+        return observers.observed_steps(trials, self.rounds, gaussian=True)
 
     def check_observed(self, observer: str) -> None:
         """Refuse games on each round if submissions are not normal around known means.

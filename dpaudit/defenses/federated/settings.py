@@ -23,8 +23,7 @@ from dpaudit.core.memory import check_memory
 from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
-from dpaudit.defenses.precision import kept_budget
-from dpaudit.defenses.training_checks import UserRows, check_private_epsilon
+from dpaudit.defenses import precision, training_checks
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int32]
@@ -34,7 +33,7 @@ _CANDIDATE = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates(UserRows):
+class Candidates(training_checks.UserRows):
     """The items that each user rated, and the items for which they submit fakes.
 
     One of the P rows for each pair of a user and an item. The value of an item that the user has
@@ -49,7 +48,7 @@ class Candidates(UserRows):
     made_up: Floats
     real: NDArray[np.bool_]
 
-    columns: ClassVar[tuple[str, ...]] = (*UserRows.columns, "made_up", "real")
+    columns: ClassVar[tuple[str, ...]] = (*training_checks.UserRows.columns, "made_up", "real")
 
     @classmethod
     def of(
@@ -181,7 +180,7 @@ class FakeGradientsSettings(Plugin):
 
     @model_validator(mode="after")
     def _check(self) -> FakeGradientsSettings:
-        check_private_epsilon(self.epsilon, self.variant, "noise")
+        training_checks.check_private_epsilon(self.epsilon, self.variant, "noise")
         if self.variant == "corrected" and self.fakes in {"rating", "two-valued"}:
             raise ValueError(
                 f"variant 'corrected' clips distances from a public fake, and "
@@ -267,7 +266,7 @@ class FakeGradientsSettings(Plugin):
         if self.variant == "corrected":
             # Finite precision uses up a part of ε and δ.
             numbers = self.rounds * int(counts.max()) * self.dimensions
-            kept, delta = kept_budget(kept, delta, numbers)
+            kept, delta = precision.kept_budget(kept, delta, numbers)
         return self.clip_norm * noise_multiplier(
             kept,
             delta=delta,

@@ -23,8 +23,10 @@ from dpaudit.kernels import noise
 from dpaudit.kernels.federated import submissions as kernels
 from dpaudit.kernels.lanes import aligned
 
+# ε, a small constant in both roots of AdaDelta.
+_FLOOR = np.float32(1e-6)
 
-@dataclass(eq=False)
+
 class AdaDelta:
     """State of AdaDelta (Zeiler 2012, arXiv:1212.5701), one step size per coordinate.
 
@@ -32,31 +34,22 @@ class AdaDelta:
 
     Attributes:
         memory: ρ, the decay rate of both running means.
-        floor: ε, a small constant in both roots.
         rate: η, 1 in Zeiler's paper.
         squares: G, the running mean of squared gradients.
         steps: D, the running mean of squared steps.
     """
 
-    memory: np.float32
-    floor: np.float32
-    rate: np.float32
-    squares: Floats
-    steps: Floats
-
-    @classmethod
-    def of(cls, defense: FakeGradientsSettings, factors: Floats) -> AdaDelta:
-        """Return the initial state, G = D = 0, for these factors."""
-        zeros = np.zeros_like(factors)
-        memory, rate = np.float32(defense.memory), np.float32(defense.learning_rate)
-        return cls(memory, np.float32(1e-6), rate, zeros, zeros.copy())
+    def __init__(self, defense: FakeGradientsSettings, factors: Floats) -> None:
+        """Start at G = D = 0 for these factors."""
+        self.memory, self.rate = np.float32(defense.memory), np.float32(defense.learning_rate)
+        self.squares, self.steps = np.zeros_like(factors), np.zeros_like(factors)
 
     def step(self, factors: Floats, slope: Floats) -> None:
         """Update `factors` in place, g being `slope`; overflows stay in the numbers."""
         rest = np.float32(1) - self.memory
         with np.errstate(over="ignore", invalid="ignore"):
             self.squares[:] = self.memory * self.squares + rest * slope**2
-            delta = np.sqrt((self.steps + self.floor) / (self.squares + self.floor)) * slope
+            delta = np.sqrt((self.steps + _FLOOR) / (self.squares + _FLOOR)) * slope
             self.steps[:] = self.memory * self.steps + rest * delta**2
             factors -= self.rate * delta
 
@@ -76,7 +69,7 @@ class Clients:
     factors: Floats
 
     def __post_init__(self) -> None:
-        self._adapt = AdaDelta.of(self.defense, self.factors)
+        self._adapt = AdaDelta(self.defense, self.factors)
         self._slopes = np.zeros_like(self.factors)
 
     @property
@@ -114,20 +107,14 @@ class Clients:
             keep_finite(self.factors)
 
     def weights(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
-        """The factor on `g − F` in each candidate's submission: 0 for a fake, `(P,)`."""
-        if self.defense.variant != "corrected":
-            return self._real
-        return self._real * self.cuts(order, items, fakes)[self.candidates.users]
-
-    def cuts(self, order: Indices, items: Floats, fakes: Floats) -> Floats:
-        """The clipping factor of each user's submissions in a round `(N,)`.
+        """The factor on `g − F` in each candidate's submission: 0 for a fake, `(P,)`.
 
         The corrected form clips a user's submissions of a round, less F, as one vector to the norm
-        `clip_norm`; the other forms clip nothing, so the factors are 1.
+        `clip_norm`; the other forms clip nothing.
         """
         if self.defense.variant != "corrected":
-            return np.ones(self.candidates.n_users, np.float32)
-        return self.cut(self.squares(order, items, fakes))
+            return self._real
+        return self._real * self.cut(self.squares(order, items, fakes))[self.candidates.users]
 
     def squares(self, order: Indices, items: Floats, fakes: Floats) -> NDArray[np.float64]:
         """The squared norm of each user's submissions less F, before clipping `(N,)`."""
@@ -188,7 +175,7 @@ class Server:
     floored: int
 
     def __post_init__(self) -> None:
-        self._adapt = AdaDelta.of(self.defense, self.factors)
+        self._adapt = AdaDelta(self.defense, self.factors)
 
     def receive(self, sums: Floats, counts: NDArray[np.int64], fakes: Floats) -> None:
         """Estimate each item's mean gradient from its submissions, and take an AdaDelta step.

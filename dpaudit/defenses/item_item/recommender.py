@@ -21,48 +21,31 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass as parameters
 
+from dpaudit.core import releases
 from dpaudit.core.claim import Claim, RatingAdjacency, Variant
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.memory import check_memory, fits
 from dpaudit.core.plugin import STRICT
-from dpaudit.core.releases import (
-    ItemInDoubt,
-    ItemList,
-    LaplacePair,
-    Observer,
-    Predictions,
-    PreparedPair,
-    Profile,
-    Request,
-    SeesTop,
-    SideInformation,
-    TopList,
-    View,
-)
+from dpaudit.core.releases import Profile
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange, edited, without
 from dpaudit.data.ratings import Csr, Ratings, Scale
-from dpaudit.defenses.base import BLOCK, LaplaceNoise, PredictionDefense
-from dpaudit.defenses.item_model import (
+from dpaudit.defenses import precision
+from dpaudit.defenses.base import (
+    BLOCK,
     ExactScores,
     ItemModel,
+    LaplaceNoise,
     PairCounts,
+    PredictionDefense,
     Vector,
     frozen,
     frozen_rows,
     in_ticks,
 )
-from dpaudit.defenses.precision import (
-    LIST_EXCESS,
-    check_finite,
-    check_pure,
-    kept_epsilon,
-    list_grid,
-    rounded,
-)
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.item_item import pairs
-from dpaudit.kernels.top_k import ranking
+from dpaudit.kernels import item_item as kernels
+from dpaudit.kernels.top_k import laplace_top_k
 
 # The most bytes of a pair of items while the similarities are computed: the pair (4) and its
 # similarity (4), in one order and then in both (16).
@@ -148,9 +131,9 @@ class ItemItem(PredictionDefense):
     def _check_epsilon(self) -> Self:
         if self.variant == "published" and self.outputs != 1:
             raise ValueError("outputs belongs to the corrected variant: remove it")
-        check_finite(self.epsilon, self.variant)
+        precision.check_finite(self.epsilon, self.variant)
         if self.variant == "corrected":
-            check_pure(self.epsilon)
+            precision.check_pure(self.epsilon)
         return self
 
     def sensitivity(self, scale: Scale) -> float:
@@ -191,30 +174,38 @@ class ItemItem(PredictionDefense):
             source=self.claim_source if published else "derivation in ItemItem.sensitivity",
         )
 
-    def observers(self) -> Mapping[str, Observer[ExactScores]]:
+    def observers(self) -> Mapping[str, releases.Observer[ExactScores]]:
         """Return the observers of predicted values and of the best items without values."""
         return {
-            "values": Observer(
-                (Predictions, LaplacePair), self._values, "predictions", "game", BLOCK
+            "values": releases.Observer(
+                (releases.Predictions, releases.LaplacePair),
+                self._values,
+                "predictions",
+                "game",
+                BLOCK,
             ),
-            "list": Observer((ItemList, ItemInDoubt), self._listed, "the list", "list", BLOCK),
+            "list": releases.Observer(
+                (releases.ItemList, releases.ItemInDoubt), self._listed, "the list", "list", BLOCK
+            ),
         }
 
     def _values(
-        self, pair: PreparedPair[ExactScores], shown: ExactScores, streams: Streams
-    ) -> Iterator[View]:
+        self, pair: releases.PreparedPair[ExactScores], shown: ExactScores, streams: Streams
+    ) -> Iterator[releases.View]:
         items = np.repeat(pair.items[None], len(streams), axis=0)
         scale = self._spread(pair.before.sensitivity)
         absent, present = (
             exact.scores[pair.items].astype(np.float64) for exact in (pair.before, pair.after)
         )
-        law = LaplacePair(absent, present, scale, list_grid(scale))
-        yield View(self.release_items(shown, streams, items), law)
+        law = releases.LaplacePair(absent, present, scale, precision.list_grid(scale))
+        yield releases.View(self.release_items(shown, streams, items), law)
 
     def _listed(
-        self, pair: PreparedPair[ExactScores], shown: ExactScores, streams: Streams
-    ) -> Iterator[View]:
-        yield View(self.release_list(shown, streams), ItemInDoubt(int(pair.items[0])))
+        self, pair: releases.PreparedPair[ExactScores], shown: ExactScores, streams: Streams
+    ) -> Iterator[releases.View]:
+        yield releases.View(
+            self.release_list(shown, streams), releases.ItemInDoubt(int(pair.items[0]))
+        )
 
     def serving(self, min_ratings: int) -> ItemItem:
         """Return the same recommender with this `min_ratings`."""
@@ -233,7 +224,7 @@ class ItemItem(PredictionDefense):
         """
         self.check_scale(ratings.scale)
         start, other, value = self._lower(ratings, self._room(ratings))
-        rows = pairs.mirror(start, other, value, np.float32(self.mirror_sign))
+        rows = kernels.mirror(start, other, value, np.float32(self.mirror_sign))
         return ItemModel(ratings, Csr(*rows), np.diff(ratings.by_item.start))
 
     def _room(self, ratings: Ratings) -> int:
@@ -246,10 +237,10 @@ class ItemItem(PredictionDefense):
             ConfigError: they do not fit.
         """
         by_item, by_user = ratings.by_item, ratings.by_user
-        room = pairs.most_pairs(by_user.start, ratings.n_items)
+        room = kernels.most_pairs(by_user.start, ratings.n_items)
         if not fits(room * _PAIR):
             columns = frozen(by_item.column), by_user.start, frozen(by_user.column)
-            room = pairs.count_pairs(by_item.start, *columns, self.pair_floor())
+            room = kernels.count_pairs(by_item.start, *columns, self.pair_floor())
         least = f" with more than {self.pair_floor()} common raters" if self.pair_floor() else ""
         check_memory(
             f"the similarities of {self.name}",
@@ -267,10 +258,10 @@ class ItemItem(PredictionDefense):
         degree, total = np.diff(ratings.by_item.start), np.empty(0)
         if self.mirror_sign < 0:
             ticks = in_ticks(ratings)
-            start, other, count, total = pairs.co_ratings(*ticks, self.pair_floor(), room)
+            start, other, count, total = kernels.co_ratings(*ticks, self.pair_floor(), room)
         else:
             both = frozen_rows(ratings.by_item), frozen_rows(ratings.by_user)
-            start, other, count = pairs.co_counts(*both, room)
+            start, other, count = kernels.co_counts(*both, room)
         value = np.empty(len(other), np.float32)
         # Blocks of whole rows of about `_AT_ONCE` pairs, so that nothing else is as large.
         ends = np.searchsorted(start, np.arange(0, len(other), _AT_ONCE), side="left")
@@ -321,17 +312,17 @@ class ItemItem(PredictionDefense):
 
     def grid(self, scale: Scale) -> float:
         """Return the step of the public grid that predictions are rounded to, 0 without noise."""
-        return list_grid(self.noise_scale(scale))
+        return precision.list_grid(self.noise_scale(scale))
 
     def _spread(self, sensitivity: float) -> float:
         kept = self.epsilon
         if self.variant == "corrected":
-            kept = kept_epsilon(self.epsilon, self.outputs * LIST_EXCESS)
+            kept = precision.kept_epsilon(self.epsilon, self.outputs * precision.LIST_EXCESS)
         return sensitivity / kept
 
     def release(
-        self, exact: ExactScores, streams: Streams, request: Request
-    ) -> Predictions | TopList:
+        self, exact: ExactScores, streams: Streams, request: releases.Request
+    ) -> releases.Predictions | releases.TopList:
         """Return what is shown in each trial: `f_ij + Lap(Δf/ε)`.
 
         The noise of item `j` is coordinate `j` of the noise source, so a list and a single
@@ -342,13 +333,13 @@ class ItemItem(PredictionDefense):
         Raises:
             ConfigError: the requested list is longer than the number of unrated items.
         """
-        if isinstance(request, SeesTop):
+        if isinstance(request, releases.SeesTop):
             return self.release_top(exact, streams, request.count)
         return self.release_items(exact, streams, request.items)
 
     def release_items(
         self, exact: ExactScores, streams: Streams, items: NDArray[np.int32]
-    ) -> Predictions:
+    ) -> releases.Predictions:
         """Return the noised predictions of `items` `(W, k)`; see `release`."""
         scale = self._spread(exact.sensitivity)
         values = exact.scores[items].astype(np.float64)
@@ -356,9 +347,9 @@ class ItemItem(PredictionDefense):
             draws = np.empty(items.shape, np.float64)
             exact_noise.laplace_at(draws, items, streams.trials, 0, streams.key)
             values += scale * draws
-        return Predictions(items, rounded(values, list_grid(scale)))
+        return releases.Predictions(items, precision.rounded(values, precision.list_grid(scale)))
 
-    def release_top(self, exact: ExactScores, streams: Streams, count: int) -> TopList:
+    def release_top(self, exact: ExactScores, streams: Streams, count: int) -> releases.TopList:
         """Return the `count` items of largest noised prediction; see `release`."""
         if count > len(exact.candidates):
             raise ConfigError(
@@ -368,14 +359,21 @@ class ItemItem(PredictionDefense):
         items = np.empty((len(streams), count), np.int32)
         values = np.empty(items.shape, np.float32)
         scale = self._spread(exact.sensitivity)
-        ranking.laplace_top_k(
-            items, values, exact.scores, scale, list_grid(scale), streams.trials, 0, streams.key
+        laplace_top_k(
+            items,
+            values,
+            exact.scores,
+            scale,
+            precision.list_grid(scale),
+            streams.trials,
+            0,
+            streams.key,
         )
-        return TopList(items, values)
+        return releases.TopList(items, values)
 
-    def release_list(self, exact: ExactScores, streams: Streams) -> ItemList:
+    def release_list(self, exact: ExactScores, streams: Streams) -> releases.ItemList:
         """Return the `top_k` items of largest noised prediction, without values; see `release`."""
-        return ItemList(self.release_top(exact, streams, self.top_k).items)
+        return releases.ItemList(self.release_top(exact, streams, self.top_k).items)
 
     def exact_held_out(self, model: ItemModel, profile: Profile, item: int) -> float:
         """Compute the noiseless prediction of a rated item from the user's other ratings."""
@@ -385,7 +383,7 @@ class ItemItem(PredictionDefense):
 
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
-    ) -> SideInformation:
+    ) -> releases.SideInformation:
         """Return the knowledge of the linear ideal adversary about the rating on a hidden item.
 
         The adversary knows all but that rating, which is not read here. An item that the user has
@@ -420,7 +418,7 @@ class ItemItem(PredictionDefense):
             known[i] = self._sums(model, without(profile, item))
             terms[i] = self.term(values, model.row(item)[:, None], scale)
             shown[i, item] = self.unrated(values)
-        return SideInformation(
+        return releases.SideInformation(
             ratings=len(profile),
             known=known,
             terms=terms,
@@ -448,7 +446,7 @@ class ItemItem(PredictionDefense):
     def _sums(self, model: ItemModel, profile: Profile) -> Vector:
         low, high = map(float, self.bounds(model.ratings.scale))
         items, offsets = frozen(profile.items), frozen(self._offsets(profile))
-        sums: Vector = pairs.pair_sums(model.similarity, items, offsets, low, high)
+        sums: Vector = kernels.pair_sums(model.similarity, items, offsets, low, high)
         return sums + offsets.sum(dtype=np.float64)
 
     def _own_terms(self, profile: Profile, similarity: Vector, scale: Scale) -> Vector:
@@ -460,7 +458,7 @@ class ItemItem(PredictionDefense):
         ratings, item = model.ratings, change.item
         before = ratings.profile(change.user)
         after = edited(before, change)
-        count, total = pairs.co_rating_row(item, *model.ticks)
+        count, total = kernels.co_rating_row(item, *model.ticks)
         degree = model.degree.copy()
         for profile, weight in ((before, -1), (after, 1)):
             rated = profile.items == item

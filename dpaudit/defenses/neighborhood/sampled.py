@@ -28,6 +28,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import Observer, SimilarityRows
 from dpaudit.core.streams import Key, Streams
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.defenses import observers, training_checks
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
     SimilarityData,
@@ -36,19 +37,10 @@ from dpaudit.defenses.neighborhood.similarity import (
     item_means,
     middle_means,
 )
-from dpaudit.defenses.observers import release_observers
-from dpaudit.defenses.training_checks import (
-    CHAIN,
-    Schedule,
-    check_private_epsilon,
-    check_rated,
-    end_step,
-    step_sizes,
-)
 from dpaudit.kernels import exact_noise, noise
+from dpaudit.kernels import neighborhood as kernels
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
-from dpaudit.kernels.neighborhood import rows as kernels
 
 Numbers = NDArray[np.float64]
 
@@ -341,7 +333,7 @@ class SampledSimilarity(SimilarityDefense):
     steps: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     learning_rate: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.05
     exponent: Annotated[float, Field(ge=0, le=1)] = 0.3
-    schedule: Schedule = "text"
+    schedule: training_checks.Schedule = "text"
     decay: Annotated[float, Field(ge=1e-12, le=1e6)] = 0.02
     temperature: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
     likelihood: Literal["halves", "squares"] = "halves"
@@ -362,7 +354,7 @@ class SampledSimilarity(SimilarityDefense):
 
     @model_validator(mode="after")
     def _check(self) -> SampledSimilarity:
-        check_private_epsilon(self.epsilon, self.variant, "posterior")
+        training_checks.check_private_epsilon(self.epsilon, self.variant, "posterior")
         if self.variant == "corrected" and self.temperature != 1:
             raise ValueError("the corrected form has temperature 1: remove temperature")
         if self.variant == "corrected" and not self.centred:
@@ -383,13 +375,13 @@ class SampledSimilarity(SimilarityDefense):
             public="the number of users, the scale and τ"
             if corrected
             else "the means of the items and τ",
-            assumes=(CHAIN,),
+            assumes=(training_checks.CHAIN,),
             source="class docstring" if corrected else "Wang & Tang 2017, Theorem 2",
         )
 
     def observers(self) -> Mapping[str, Observer[SimilarityData]]:
         """Return the observers of the final model and of predictions."""
-        return release_observers(self, SimilarityRows)
+        return observers.release_observers(self, SimilarityRows)
 
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> SimilarityData:
         """Prepare the ratings, with item means of `public` or the scale's middle if corrected.
@@ -399,7 +391,7 @@ class SampledSimilarity(SimilarityDefense):
                 than `more_than`.
             DataError: the ratings have one value.
         """
-        check_rated(self.name, ratings)
+        training_checks.check_rated(self.name, ratings)
         most = int(np.diff(ratings.by_user.start).max(initial=0))
         if self.variant != "nonprivate" and most > self.cap:
             raise ConfigError(
@@ -470,7 +462,10 @@ class SampledSimilarity(SimilarityDefense):
         batches = batches or self.batches(data, streams)
         yield row
         for t, size in enumerate(
-            step_sizes(self.learning_rate, self.exponent, self.schedule, self.steps), 1
+            training_checks.step_sizes(
+                self.learning_rate, self.exponent, self.schedule, self.steps
+            ),
+            1,
         ):
             taken = batches.taken(t, data.entries(item)) if batches else None
             gradient, _ = slope.of(data, item, row, taken)
@@ -485,7 +480,9 @@ class SampledSimilarity(SimilarityDefense):
                 trials,
                 streams.key,
             )
-            end_step(self.variant, self.name, t, "step", "lower params.learning_rate", row)
+            training_checks.end_step(
+                self.variant, self.name, t, "step", "lower params.learning_rate", row
+            )
             yield row
 
     def batches(self, data: SimilarityData, streams: Streams) -> Batches | None:

@@ -27,10 +27,11 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import NoisedSteps, Observer, SimilarityRows, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
+from dpaudit.defenses import observers, training_checks
 from dpaudit.defenses.neighborhood.similarity import (
     Batches,
     Floats,
+    Neighborhood,
     SimilarityData,
     SimilarityDefense,
     Slope,
@@ -38,18 +39,11 @@ from dpaudit.defenses.neighborhood.similarity import (
     middle_means,
     moved_rows,
 )
-from dpaudit.defenses.observers import release_observers, step_observer
 from dpaudit.defenses.precision import LAPLACE_EXCESS, check_pure, grid, kept_epsilon, on_grid
-from dpaudit.defenses.training_checks import (
-    check_private_epsilon,
-    check_rated,
-    end_step,
-    lane_blocks,
-)
 from dpaudit.kernels import exact_noise
+from dpaudit.kernels import neighborhood as kernels
 from dpaudit.kernels.lane_noise import trial_words
 from dpaudit.kernels.lanes import LANES
-from dpaudit.kernels.neighborhood import rows as kernels
 
 # The share by which single precision may round down a sum that equals C.
 _ROUNDING = 1e-5
@@ -102,7 +96,7 @@ def shortfalls(
     """
     rows = range(prepared.n_items) if items is None else items
     parts = []
-    for part in lane_blocks(streams):
+    for part in training_checks.lane_blocks(streams):
         batches = defense.batches(prepared, part)
         parts.append([_row(defense, prepared, int(item), part, batches) for item in rows])
     first, last = (
@@ -263,7 +257,7 @@ class SgdSimilarity(SimilarityDefense):
 
     @model_validator(mode="after")
     def _check(self) -> SgdSimilarity:
-        check_private_epsilon(self.epsilon, self.variant, "noise")
+        training_checks.check_private_epsilon(self.epsilon, self.variant, "noise")
         if self.variant == "corrected":
             check_pure(self.epsilon)
         if self.variant != "nonprivate" and self.initial != "constant":
@@ -300,7 +294,7 @@ class SgdSimilarity(SimilarityDefense):
                 form would sample no user.
             DataError: the ratings have one value.
         """
-        check_rated(self.name, ratings)
+        training_checks.check_rated(self.name, ratings)
         if self.variant == "corrected" and math.floor(self.sampling_rate * ratings.n_users) < 1:
             raise ConfigError(
                 f"params.sampling_rate = {self.sampling_rate:g} of {ratings.n_users} users is less "
@@ -388,7 +382,7 @@ class SgdSimilarity(SimilarityDefense):
                 trials,
                 streams.key,
             )
-            end_step(
+            training_checks.end_step(
                 self.variant,
                 self.name,
                 t,
@@ -442,8 +436,8 @@ class SgdSimilarity(SimilarityDefense):
     def observers(self) -> Mapping[str, Observer[SimilarityData]]:
         """Return the observers of every iterate and of the final model."""
         return {
-            "iterates": step_observer(self.observe, "each iterate"),
-            **release_observers(self, SimilarityRows),
+            "iterates": observers.step_observer(self.observe, "each iterate"),
+            **observers.release_observers(self, SimilarityRows),
         }
 
     counts: ClassVar[tuple[str, ...]] = ("assumption.denominator",)

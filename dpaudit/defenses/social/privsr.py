@@ -19,14 +19,9 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import Learning, NoisedSteps, Observer, StepsPair, Submissions
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses import observers
 from dpaudit.defenses.base import SubmittingDefense, Targets
 from dpaudit.defenses.factors import FactorModels, Floats, Indices
-from dpaudit.defenses.observers import (
-    ObservedRound,
-    ObservedTraining,
-    observed_steps,
-    step_observer,
-)
 from dpaudit.defenses.social.rows import SocialRows
 from dpaudit.defenses.social.training import PrivSRSettings, SocialTraining
 
@@ -119,7 +114,7 @@ def _receiver(rows: SocialRows, users: NDArray[np.int64]) -> tuple[int, int]:
     return int(receivers[np.argmax(np.where(sent, signal, -1))]), int(users[0])
 
 
-class _ObservedMessages(ObservedTraining[Counterfactual]):
+class _ObservedMessages(observers.ObservedTraining[Counterfactual]):
     """One trial's training, with the messages of one friend on D and on D'."""
 
     def __init__(
@@ -131,14 +126,16 @@ class _ObservedMessages(ObservedTraining[Counterfactual]):
         self._training, self.counterfactuals = training, counterfactuals
         self._observed_link = observed_link
 
-    def submit(self) -> ObservedRound:
+    def submit(self) -> observers.ObservedRound:
         """Run a round with its messages, and return what the receiver observes."""
         means = [
             counterfactual.messages(*self._observed_link) for counterfactual in self.counterfactuals
         ]
         self._training.run_round()
         message = self._training.message
-        return ObservedRound.of_trial([message.shown, *means], message.deviations, message.steps)
+        return observers.ObservedRound.of_trial(
+            [message.shown, *means], message.deviations, message.steps
+        )
 
     def learn(self) -> None:
         """Leave the training as it is: it learned in the round that was observed."""
@@ -249,7 +246,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
         """Return the observer of the messages to a friend, if there are any."""
         if not self._talks:
             return {}
-        return {"friend": step_observer(self.observe_messages, "messages")}
+        return {"friend": observers.step_observer(self.observe_messages, "messages")}
 
     def submitted_items(self, rows: SocialRows, users: NDArray[np.bool_]) -> Indices:
         """Return the items that these users rated, increasing."""
@@ -282,10 +279,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
             ConfigError: D and D' differ in which items are rated or which ratings are sensitive, no
                 user differs, or one whose factors have to be computed has friends.
         """
-        if not all(
-            np.array_equal(getattr(before, name), getattr(after, name))
-            for name in ("start", "items", "sensitive")
-        ):
+        if not (before.rates_as(after) and np.array_equal(before.sensitive, after.sensitive)):
             raise ConfigError(
                 "the recommender sees who rates what and which ratings are sensitive: compare data "
                 "sets that differ only in values of ratings"
@@ -334,7 +328,7 @@ class PrivSR(PrivSRSettings, SubmittingDefense[SocialRows]):
             training = SocialTraining(self, trained, trial, observed_link=link)
             both = [Counterfactual(training, rows, users) for rows in (before, after)]
             trials.append(_ObservedMessages(training, both, link))
-        return observed_steps(trials, self.rounds, gaussian=True)
+        return observers.observed_steps(trials, self.rounds, gaussian=True)
 
     def submissions(
         self, rows: SocialRows, trial: Streams, users: NDArray[np.bool_]

@@ -199,8 +199,7 @@ class _Counterfactual:
         return self._gradients(shows=False)[0]
 
     def _gradients(self, shows: bool) -> tuple[NDArray[np.float64], Floats]:
-        both = NONE, NONE
-        return self._training.gradients(self._sets, self._order, self._users, both, shows)
+        return self._training.gradients(self._sets, self._order, self._users, (NONE, NONE), shows)
 
     def learn(self) -> None:
         """Update their factors from the current V."""
@@ -425,7 +424,15 @@ class PrivSRRanking(SocialDefense[RankingRows]):
         Raises:
             ConfigError: no user differs, or the noise does.
         """
-        users = _changed(before.sets, after.sets)
+        changed = [
+            user
+            for user in range(before.n_users)
+            for former, other in zip(
+                before.sets.of_user(user), after.sets.of_user(user), strict=True
+            )
+            if not np.array_equal(former, other)
+        ]
+        users = np.unique(changed).astype(np.int32)
         if not len(users):
             raise ConfigError("the two data sets are the same: one user must differ")
         first, second = (
@@ -454,14 +461,3 @@ class PrivSRRanking(SocialDefense[RankingRows]):
         if ratings.kept_private.any():
             able &= ratings.kept_private
         return informative if (informative & able).any() else np.ones(len(ratings), np.bool_)
-
-
-def _changed(before: PreferenceSets, after: PreferenceSets) -> Indices:
-    """The users whose sets differ, increasing."""
-    users = [
-        user
-        for user in range(len(before))
-        for former, other in zip(before.of_user(user), after.of_user(user), strict=True)
-        if not np.array_equal(former, other)
-    ]
-    return np.unique(users).astype(np.int32)

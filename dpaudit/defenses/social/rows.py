@@ -13,7 +13,7 @@ from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Friends, Ratings
 from dpaudit.defenses.factors import Indices
 from dpaudit.defenses.training_checks import UserRows, columns_of
-from dpaudit.kernels.social.cosines import cosines
+from dpaudit.kernels.social.preferences import cosines
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -98,11 +98,6 @@ class Noise:
     sent: NDArray[np.float64]
     shared: bool
     broadcast: float = 0.0
-
-    @classmethod
-    def none(cls, rows: SocialRows) -> Noise:
-        """Return zero variances."""
-        return cls(np.zeros((2, rows.n_items)), np.zeros(rows.n_users), False)
 
     def of_rows(self, rows: SocialRows) -> NDArray[np.float64]:
         """The variance of each rating's submission, before shared draws, `(R,)`."""

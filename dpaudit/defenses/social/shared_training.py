@@ -18,27 +18,8 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.releases import ItemFactors, NoisedSteps, Observer, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings
+from dpaudit.defenses import factors, observers, precision
 from dpaudit.defenses.base import TrainedDefense
-from dpaudit.defenses.factors import (
-    ITEMS,
-    USERS,
-    FactorModels,
-    Floats,
-    Indices,
-    RankingModels,
-    check_factors,
-    joined,
-    width,
-)
-from dpaudit.defenses.observers import (
-    Learner,
-    ObservedRound,
-    ObservedTraining,
-    observed_steps,
-    release_observers,
-    step_observer,
-)
-from dpaudit.defenses.precision import kept_budget
 from dpaudit.defenses.social.rows import Noise, RankingNoise
 from dpaudit.defenses.training_checks import check_private_epsilon, end_step
 from dpaudit.kernels import exact_noise
@@ -87,15 +68,15 @@ class SharedNoise:
         law(draws, self.trial.trials, step, self.trial.key)
         return draws.reshape(count, -1)
 
-    def factors(self, count: int, step: int, spread: float, start: str) -> Floats:
+    def initial(self, count: int, step: int, spread: float, start: str) -> factors.Floats:
         """Return initial factors in rows padded with 0 for the kernels, `(count, width(d))`.
 
         They are normal with standard deviation `spread`, or all `spread` if `start` is 'constant'.
         """
-        factors = aligned(count, width(self.dimensions))
+        side = aligned(count, factors.width(self.dimensions))
         drawn = 1.0 if start == "constant" else self.draws(exact_noise.normal, count, step)
-        factors[:, : self.dimensions] = drawn * spread
-        return factors
+        side[:, : self.dimensions] = drawn * spread
+        return side
 
     def scales(self, count: int, step: int) -> Numbers:
         """Return h, the factors on the variances of each item, `(count, d)`."""
@@ -138,11 +119,11 @@ class Sent:
         sums: the same with noise `(M, size)`.
     """
 
-    shown: Floats
+    shown: factors.Floats
     deviations: NDArray[np.float64]
     steps: NDArray[np.float64]
     exact: NDArray[np.float64]
-    sums: Floats
+    sums: factors.Floats
 
 
 class SharedTraining(ABC):
@@ -163,7 +144,7 @@ class SharedTraining(ABC):
     defense: Any
     rows: Any
     noise: Noise | RankingNoise
-    observed: Indices
+    observed: factors.Indices
     summed: NDArray[np.float64]
     steps: NDArray[np.float64]
 
@@ -180,14 +161,14 @@ class SharedTraining(ABC):
             ConfigError: they do not fit the memory.
         """
         self.defense, self.rows, self._trial = defense, rows, trial
-        check_factors(
+        factors.check_factors(
             rows.n_users, rows.n_items, defense.dimensions, _COORDINATE, "one trial at a time"
         )
         self.noise, self.done = defense.noise(rows), 0
         self._noise = SharedNoise(trial, defense.dimensions, self.noise.shared)
         self.users, self.items = (
-            self._noise.factors(count, step, defense.spread, defense.start)
-            for count, step in ((rows.n_users, USERS), (rows.n_items, ITEMS))
+            self._noise.initial(count, step, defense.spread, defense.start)
+            for count, step in ((rows.n_users, factors.USERS), (rows.n_items, factors.ITEMS))
         )
 
     def _step(self, kind: int) -> int:
@@ -197,7 +178,7 @@ class SharedTraining(ABC):
     def submit(self) -> Sent:
         """Compute the users' submissions of this round from the current V."""
 
-    def learn(self, sums: Floats) -> None:
+    def learn(self, sums: factors.Floats) -> None:
         """Update V with the sums of submissions, then U with the new V, as the defense states.
 
         Raises:
@@ -215,7 +196,7 @@ class SharedTraining(ABC):
     def _learn_users(self) -> None:
         """Update all users' factors with the new V."""
 
-    def move(self, users: Floats, slopes: Floats) -> None:
+    def move(self, users: factors.Floats, slopes: factors.Floats) -> None:
         """Update users' factors in place with the gradients `slopes`.
 
         Raises:
@@ -225,9 +206,9 @@ class SharedTraining(ABC):
         users += np.float32(self.sign * rate) * (slopes - np.float32(self.sign * decay) * users)
         self._end_step(users)
 
-    def _end_step(self, factors: Floats) -> None:
+    def _end_step(self, side: factors.Floats) -> None:
         defense = self.defense
-        end_step(defense.variant, defense.name, self.done + 1, "round", self.diverged, factors)
+        end_step(defense.variant, defense.name, self.done + 1, "round", self.diverged, side)
 
     def run_round(self) -> None:
         """Run one round."""
@@ -248,10 +229,10 @@ class SharedTraining(ABC):
         return self.models()
 
 
-class CounterfactualUsers(Learner, Protocol):
+class CounterfactualUsers(observers.Learner, Protocol):
     """The target users with their data of one data set, trained beside the actual training."""
 
-    def submissions(self) -> Floats:
+    def submissions(self) -> factors.Floats:
         """Return what they would submit without noise, as in `Sent.shown`."""
         ...
 
@@ -260,7 +241,7 @@ class CounterfactualUsers(Learner, Protocol):
         ...
 
 
-class _Trial(ObservedTraining[CounterfactualUsers]):
+class _Trial(observers.ObservedTraining[CounterfactualUsers]):
     """One trial's training, with counterfactual target users."""
 
     def __init__(
@@ -283,12 +264,12 @@ class _Trial(ObservedTraining[CounterfactualUsers]):
 class _Submitting(_Trial):
     """A trial in which submissions are observed of target users with their data of D and of D'."""
 
-    def submit(self) -> ObservedRound:
+    def submit(self) -> observers.ObservedRound:
         """Return what the recommender observes."""
         d, sent = self._dimensions, self._sent()
         means = [counterfactual.submissions() for counterfactual in self.counterfactuals]
         seen = [vectors[..., :d] for vectors in (sent.shown, *means)]
-        return ObservedRound.of_trial(seen, sent.deviations, sent.steps)
+        return observers.ObservedRound.of_trial(seen, sent.deviations, sent.steps)
 
 
 class _Summing(_Trial):
@@ -301,21 +282,21 @@ class _Summing(_Trial):
         self,
         training: SharedTraining,
         counterfactuals: Sequence[CounterfactualUsers],
-        items: Indices,
+        items: factors.Indices,
     ) -> None:
         super().__init__(training, counterfactuals)
         self._items = items
         variances = training.summed[items, None] / (2 if training.noise.shared else 1)
         self._scale, self._step = np.sqrt(variances), training.steps[items, None]
 
-    def submit(self) -> ObservedRound:
+    def submit(self) -> observers.ObservedRound:
         """Return what everybody observes."""
         *means, actual = (counterfactual.sum() for counterfactual in self.counterfactuals)
         sent = self._sent()
         rest = sent.exact - actual
         sums: list[NDArray[Any]] = [sent.sums, *(rest + mean for mean in means)]
         seen = [whole[self._items, : self._dimensions] for whole in sums]
-        return ObservedRound.of_trial(seen, self._scale, self._step)
+        return observers.ObservedRound.of_trial(seen, self._scale, self._step)
 
 
 class SocialDefense(TrainedDefense[P]):
@@ -383,7 +364,7 @@ class SocialDefense(TrainedDefense[P]):
             return math.inf
         # Finite precision uses up a part of ε and δ.
         numbers = self.rounds * (prepared.n_items + self.messages) * self.dimensions
-        return gaussian_mu(*kept_budget(self.epsilon, self.delta, numbers))
+        return gaussian_mu(*precision.kept_budget(self.epsilon, self.delta, numbers))
 
     def split(self, variance: float, raters: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the variance of each user's submission for each item `(2, M)`, if corrected.
@@ -432,7 +413,7 @@ class SocialDefense(TrainedDefense[P]):
         """Return the noise on submissions."""
 
     @abstractmethod
-    def submitted_items(self, rows: P, users: Any) -> Indices:
+    def submitted_items(self, rows: P, users: Any) -> factors.Indices:
         """Return the items for which these users submit, increasing."""
 
     def train(self, rows: P, streams: Streams) -> Any:
@@ -441,7 +422,9 @@ class SocialDefense(TrainedDefense[P]):
         Raises:
             NoModelError: a training diverged.
         """
-        return joined([self.training(self, rows, trial).run() for trial in streams.blocks(1)])
+        return factors.joined(
+            [self.training(self, rows, trial).run() for trial in streams.blocks(1)]
+        )
 
     @abstractmethod
     def differing(self, before: P, after: P, *, sums: bool) -> Any:
@@ -459,10 +442,12 @@ class SocialDefense(TrainedDefense[P]):
     def observers(self) -> Mapping[str, Observer[P]]:
         """Return the observers: the recommender, everybody, and whoever else sees messages."""
         return {
-            "recommender": step_observer(self.observe, "submissions"),
-            "iterates": step_observer(self.observe_items, "the items' factors after each round"),
+            "recommender": observers.step_observer(self.observe, "submissions"),
+            "iterates": observers.step_observer(
+                self.observe_items, "the items' factors after each round"
+            ),
             **self.message_observers(),
-            **release_observers(self, ItemFactors),
+            **observers.release_observers(self, ItemFactors),
         }
 
     def message_observers(self) -> Mapping[str, Observer[P]]:
@@ -499,7 +484,7 @@ class SocialDefense(TrainedDefense[P]):
             training = self.training(self, trained, trial, users)
             both = [self.counterfactual(training, rows, users) for rows in (before, after)]
             trials.append(_Submitting(training, both))
-        return observed_steps(trials, self.rounds, gaussian=True)
+        return observers.observed_steps(trials, self.rounds, gaussian=True)
 
     def observe_items(
         self, before: P, after: P, trained: P, streams: Streams
@@ -522,7 +507,7 @@ class SocialDefense(TrainedDefense[P]):
                 self.counterfactual(training, rows, users) for rows in (before, after, trained)
             ]
             trials.append(_Summing(training, all_three, items))
-        return observed_steps(trials, self.rounds, gaussian=not shared)
+        return observers.observed_steps(trials, self.rounds, gaussian=not shared)
 
     def assumptions(self, ratings: Ratings, seed: int) -> Iterator[Assumption]:
         """Yield the share of users whose factors end longer than 1, and the greatest length.
@@ -549,10 +534,10 @@ class SocialDefense(TrainedDefense[P]):
             yield Assumption("assumption.norm", Estimate.exact(value, method), self.rounds, part)
 
 
-def user_lengths(models: FactorModels | RankingModels) -> NDArray[np.float64]:
+def user_lengths(models: factors.FactorModels | factors.RankingModels) -> NDArray[np.float64]:
     """Return `‖u_i‖` of every user in the first trial `(N,)`, for models trained one at a time."""
     users = models.users[0]
-    if isinstance(models, FactorModels):
+    if isinstance(models, factors.FactorModels):
         users = users[:, :-1, 0]  # without the bias
     lengths: NDArray[np.float64] = np.sqrt(np.einsum("nf,nf->n", users, users, dtype=np.float64))
     return lengths

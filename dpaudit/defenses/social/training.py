@@ -102,7 +102,7 @@ class PrivSRSettings(SocialDefense[SocialRows]):
             ConfigError: finite precision would use up too much of ε.
         """
         if self.variant == "nonprivate":
-            return Noise.none(rows)
+            return Noise(np.zeros((2, rows.n_items)), np.zeros(rows.n_users), False)
         if self.variant == "corrected":
             return self._corrected(rows)
         raters, epsilons = rows.raters, self.personal_epsilons

@@ -27,26 +27,10 @@ from dpaudit.core.releases import (
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingChange
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.base import BLOCK, EntryPair, ListDefense
-from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.defenses.base import BLOCK, EntryPair, ExactScores, ItemModel, ListDefense
+from dpaudit.defenses.item_item.similarities import SlopeOne
 from dpaudit.defenses.precision import check_finite
-from dpaudit.defenses.top_k import bounds
-from dpaudit.defenses.top_k.laws import (
-    DrawnLaw,
-    Enumeration,
-    JointLaw,
-    PeelingLaw,
-    PointLaw,
-    Rates,
-    SetChain,
-    SwapLaw,
-    extreme_lists,
-    largest_ratio,
-    ranked,
-    set_chain,
-    swap_sets,
-)
+from dpaudit.defenses.top_k import bounds, laws
 
 Mechanism = Literal["chain", "exact", "peeling", "joint"]
 MECHANISMS: dict[Variant, tuple[Mechanism, ...]] = {
@@ -140,8 +124,8 @@ class TopK(ListDefense):
     min_co_ratings: Count = 10
     adjacency: Literal["entry-replace", "rating-replace"] = "entry-replace"
     mechanism: Mechanism | None = None
-    enumeration: Enumeration = "meant"
-    rates: Rates = "printed"
+    enumeration: laws.Enumeration = "meant"
+    rates: laws.Rates = "printed"
     left_window: Count = 2
     right_window: Count = 3
     iterations: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
@@ -245,8 +229,8 @@ class TopK(ListDefense):
     def _listed(
         self, pair: PreparedPair[ExactScores], shown: ExactScores, streams: Streams
     ) -> Iterator[View]:
-        laws = ListPair(self.law(pair.before), self.law(pair.after))
-        yield View(self.release_list(shown, streams), laws)
+        pair_laws = ListPair(self.law(pair.before), self.law(pair.after))
+        yield View(self.release_list(shown, streams), pair_laws)
 
     def is_ordered(self) -> bool:
         """Return whether the list is ordered: true for `nonprivate` and `peeling`."""
@@ -271,15 +255,15 @@ class TopK(ListDefense):
         if len(moved) != 1:
             return None
         rows = (pair.before, pair.after)
-        laws = [self.law(exact) for exact in rows]
+        pair_laws = [self.law(exact) for exact in rows]
         if self.variant == "nonprivate":
-            lists = np.concatenate([law.draw(Streams.first(0, "shown", 1)) for law in laws])
+            lists = np.concatenate([law.draw(Streams.first(0, "shown", 1)) for law in pair_laws])
         elif self.variant == "published":
             sets = [self.chain(exact).sets for exact in rows]
             lists = np.concatenate([states.items(np.arange(len(states.out))) for states in sets])
         else:
-            lists = extreme_lists(pair.before.scores, int(moved[0]), self.top_k)
-        return largest_ratio(laws, lists)
+            lists = laws.extreme_lists(pair.before.scores, int(moved[0]), self.top_k)
+        return laws.largest_ratio(pair_laws, lists)
 
     def prepare(self, ratings: Ratings) -> ItemModel:
         """Compute the completion's statistics, without randomness.
@@ -315,7 +299,7 @@ class TopK(ListDefense):
         """
         return ItemList(self.law(exact).draw(streams))
 
-    def law(self, exact: ExactScores) -> DrawnLaw:
+    def law(self, exact: ExactScores) -> laws.DrawnLaw:
         """Return the law of `release_list`.
 
         Raises:
@@ -329,15 +313,15 @@ class TopK(ListDefense):
             )
         match self.form:
             case None:
-                return PointLaw(ranked(exact)[: self.top_k])
+                return laws.PointLaw(laws.ranked(exact)[: self.top_k])
             case "chain":
-                return SwapLaw(self.chain(exact), self.iterations)
+                return laws.SwapLaw(self.chain(exact), self.iterations)
             case "exact":
-                return SwapLaw(self.chain(exact), None)
+                return laws.SwapLaw(self.chain(exact), None)
             case "joint":
-                return JointLaw(exact.candidates, self._log_weights(exact), self.top_k)
+                return laws.JointLaw(exact.candidates, self._log_weights(exact), self.top_k)
             case "peeling":
-                return PeelingLaw(exact.candidates, self._log_weights(exact), self.top_k)
+                return laws.PeelingLaw(exact.candidates, self._log_weights(exact), self.top_k)
 
     def side_information(
         self, model: ItemModel, profile: Profile, hidden: NDArray[np.int32]
@@ -366,18 +350,18 @@ class TopK(ListDefense):
                 logs[here, value] = self.law(exact).log_probability(shown.items[here])
         return logs
 
-    def chain(self, exact: ExactScores) -> SetChain:
+    def chain(self, exact: ExactScores) -> laws.SetChain:
         """Build the published chain for this row.
 
         Raises:
             ConfigError: eq. (36) does not hold; see `dpaudit.defenses.top_k.laws.set_chain`.
         """
-        sets = swap_sets(
-            ranked(exact), self.top_k, self.enumeration, self.left_window, self.right_window
+        sets = laws.swap_sets(
+            laws.ranked(exact), self.top_k, self.enumeration, self.left_window, self.right_window
         )
         # φ(S) = exp(f(S) / U_r)
         log_phi = sets.totals(exact.scores) / exact.sensitivity
-        return set_chain(sets, log_phi, self.epsilon, self.rates, self.u_s)
+        return laws.set_chain(sets, log_phi, self.epsilon, self.rates, self.u_s)
 
     def weight_rate(self, width: float, items: int) -> float:
         """Return λ of the corrected variant, the log-weight per unit of score.

@@ -21,8 +21,8 @@ from dpaudit.core.errors import ConfigError, InputError
 from dpaudit.core.memory import check_memory
 from dpaudit.core.releases import ListLaw
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.item_model import ExactScores
-from dpaudit.kernels.top_k import lists
+from dpaudit.defenses.base import ExactScores
+from dpaudit.kernels import top_k as kernels
 
 Enumeration = Literal["meant", "printed"]
 Rates = Literal["printed", "halved"]
@@ -162,7 +162,7 @@ class SetChain:
         law[0] = 1.0
         rows, done = np.empty((len(steps), len(law))), 0
         for row, count in zip(rows, steps, strict=True):
-            lists.chain_law(law, self.up, self.down, count - done)
+            kernels.chain_law(law, self.up, self.down, count - done)
             row[:], done = law, count
         return rows
 
@@ -304,10 +304,10 @@ class SwapLaw:
         """Draw the set of each trial `(W, k)`: run the chain, or sample its stationary law."""
         states = np.empty(len(streams), np.int32)
         if self.steps is None:
-            lists.pick(states, np.cumsum(self.states), streams.trials, 0, streams.key)
+            kernels.pick(states, np.cumsum(self.states), streams.trials, 0, streams.key)
         else:
             up, down = self.chain.up, self.chain.down
-            lists.chain_states(states, up, down, self.steps, streams.trials, 0, streams.key)
+            kernels.chain_states(states, up, down, self.steps, streams.trials, 0, streams.key)
         return self.chain.sets.items(states)
 
     def log_probability(self, items: Items) -> Vector:
@@ -352,13 +352,13 @@ class PeelingLaw:
 
     @cached_property
     def tree(self) -> Vector:
-        """The weights as a `kernels.top_k.lists.sum_tree`."""
-        return lists.sum_tree(np.exp(self.log_weights))
+        """The weights as a `kernels.top_k.sum_tree`."""
+        return kernels.sum_tree(np.exp(self.log_weights))
 
     def draw(self, streams: Streams) -> Items:
         """Draw the list of each trial `(W, k)`."""
         place = np.empty((len(streams), self.k), np.int32)
-        lists.peeling(place, self.tree, streams.trials, 0, streams.key)
+        kernels.peeling(place, self.tree, streams.trials, 0, streams.key)
         return self.candidates[place]
 
     def log_probability(self, items: Items) -> Vector:
@@ -368,7 +368,7 @@ class PeelingLaw:
         possible = all_distinct(place)
         logs = np.full(len(items), -np.inf)
         values = np.empty(int(possible.sum()))
-        lists.peeling_log_law(values, place[possible].astype(np.int32), self.tree)
+        kernels.peeling_log_law(values, place[possible].astype(np.int32), self.tree)
         logs[possible] = values
         return logs
 
@@ -391,7 +391,7 @@ class JointLaw:
 
     @cached_property
     def sums(self) -> Vector:
-        """`kernels.top_k.lists.symmetric_sums` of the weights.
+        """`kernels.top_k.symmetric_sums` of the weights.
 
         Raises:
             ConfigError: they do not fit the memory.
@@ -403,12 +403,12 @@ class JointLaw:
             8 * (self.k + 1) * (size + 1),
             "lower params.top_k, raise data.least_raters, use params.mechanism = 'peeling'",
         )
-        return lists.symmetric_sums(self.log_weights, self.k)
+        return kernels.symmetric_sums(self.log_weights, self.k)
 
     def draw(self, streams: Streams) -> Items:
         """Draw the set of each trial `(W, k)`."""
         place = np.empty((len(streams), self.k), np.int32)
-        lists.weighted_sets(place, self.sums, streams.trials, 0, streams.key)
+        kernels.weighted_sets(place, self.sums, streams.trials, 0, streams.key)
         return self.candidates[place]
 
     def log_probability(self, items: Items) -> Vector:

@@ -15,7 +15,7 @@ from dpaudit.kernels.exact_noise import laplace_row
 from dpaudit.kernels.jit import exact_kernel
 from dpaudit.kernels.lane_noise import LANE_TILE, Source
 from dpaudit.kernels.lanes import LANES, dot, every, exceeds, greatest, least, load, select, store
-from dpaudit.kernels.top_k.ranking import insert
+from dpaudit.kernels.top_k import insert
 
 F32 = np.float32
 

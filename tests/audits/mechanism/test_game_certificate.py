@@ -13,7 +13,7 @@ from sharing_mechanisms import cached  # type: ignore[import-not-found]
 from dpaudit.audits.mechanism.audit import BlackBoxAudit, audit
 from dpaudit.audits.mechanism.calls import Calls
 from dpaudit.audits.mechanism.game import OutputBound, OutputCertificate, Scorer
-from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends
+from dpaudit.bounds.frequentist.sequential import CoinProcess, anytime_epsilon, block_ends
 from dpaudit.core.errors import InputError
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Pool, Workers

@@ -34,9 +34,8 @@ from dpaudit.core.releases import Profile, SeesItems, SeesTop
 from dpaudit.core.streams import Streams, stream_key
 from dpaudit.data.neighbors import RatingAdded, RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import Similarity, SlopeOne
+from dpaudit.defenses.item_item.similarities import Cosine, Similarity, SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.kernels import noise
 

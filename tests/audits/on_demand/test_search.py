@@ -10,9 +10,8 @@ from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.defenses.base import PredictionPair
-from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 
 STARS = Scale(1, 5, 1)
 

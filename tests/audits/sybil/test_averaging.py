@@ -32,11 +32,9 @@ from dpaudit.data.neighbors import (
     without,
 )
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.defenses.base import OnDemandDefense
-from dpaudit.defenses.item_item.cosine import Cosine
+from dpaudit.defenses.base import ExactScores, ItemModel, OnDemandDefense
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import SlopeOne
-from dpaudit.defenses.item_model import ExactScores, ItemModel
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 from dpaudit.defenses.top_k.defense import TopK
 
 STARS, PURCHASES = Scale(), Scale(1, 1, 1)

@@ -18,8 +18,7 @@ from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.releases import ItemList
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.defenses.item_item.cosine import Cosine
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 
 STARS, PURCHASES = Scale(), Scale(1, 1, 1)
 Z = float(stats.norm.isf(5e-7))  # two sides: a rate of 1e-6

@@ -27,8 +27,8 @@ from dpaudit.data.ratings import Ratings, Scale, from_profiles
 from dpaudit.defenses.base import TrainedDefense
 from dpaudit.defenses.factorization.sampled import SampledFactors
 from dpaudit.defenses.factorization.sgd import SgdFactors
-from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
+from dpaudit.defenses.neighborhood.similarity import Neighborhood
 from dpaudit.defenses.observers import release_observers
 from dpaudit.kernels import exact_noise
 

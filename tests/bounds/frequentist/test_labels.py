@@ -15,13 +15,14 @@ from scipy.optimize import brentq
 from wald import claims_too_much  # type: ignore[import-not-found]
 
 from dpaudit.bounds.frequentist import labels
-from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon
-from dpaudit.bounds.frequentist.event_choice import Side, Tally, _ends
+from dpaudit.bounds.frequentist.intervals import best_split, clopper_pearson_epsilon
 from dpaudit.bounds.frequentist.labels import (
     LabelTest,
+    Side,
+    Tally,
+    _ends,
     guessed_epsilon,
     label_epsilon,
-    label_test,
     most_certified,
 )
 from dpaudit.bounds.gdp import gaussian_epsilon
@@ -34,15 +35,9 @@ Law = Callable[[np.random.Generator, Labels], Scores]
 
 
 def audited(scores: Scores, present: Labels, seed: int, log_odds: bool = False) -> LabelTest:
-    return label_test(
-        scores[~present],
-        scores[present],
-        delta=0.0,
-        alpha=0.05,
-        coin_flipped=True,
-        log_odds=log_odds,
-        seed=seed,
-    )
+    return label_epsilon(
+        scores[~present], scores[present], coin_flipped=True, log_odds=log_odds, seed=seed
+    )[1]
 
 
 # The arithmetic.

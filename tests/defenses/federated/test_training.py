@@ -103,7 +103,7 @@ def test_steps_are_those_of_adadelta(
     source = np.random.default_rng(0)
     factors = source.normal(size=(5, 16)).astype(np.float32)
     exact, plain = factors.astype(np.float64), PlainAdaDelta(memory, rate)
-    adapt = AdaDelta.of(FakeGradients(1.0, memory=memory, learning_rate=rate), factors)
+    adapt = AdaDelta(FakeGradients(1.0, memory=memory, learning_rate=rate), factors)
     for _ in range(30):
         slope = (
             source.normal(size=(5, 16)) * 10.0 ** source.integers(-decades, decades + 1, (5, 16))

@@ -29,9 +29,8 @@ from dpaudit.data.neighbors import (
     without,
 )
 from dpaudit.data.ratings import Ratings, Scale
-from dpaudit.defenses.item_item.cosine import Cosine
 from dpaudit.defenses.item_item.recommender import ItemItem
-from dpaudit.defenses.item_item.slope_one import SlopeOne
+from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
 from dpaudit.kernels import exact_noise
 
 Table = list[dict[int, float]]

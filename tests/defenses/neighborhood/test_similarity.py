@@ -23,9 +23,9 @@ from dpaudit.defenses.neighborhood.sgd import SgdSimilarity, smallest
 from dpaudit.defenses.neighborhood.similarity import SimilarityData
 from dpaudit.defenses.training_checks import step_sizes
 from dpaudit.kernels import exact_noise
+from dpaudit.kernels import neighborhood as similarity_rows
 from dpaudit.kernels import noise as noise_source
 from dpaudit.kernels.lanes import LANES
-from dpaudit.kernels.neighborhood import rows as similarity_rows
 
 STARS = Scale()
 Floats = NDArray[np.float32]

@@ -17,7 +17,7 @@ from dpaudit.core.errors import ConfigError, DataError, InputError
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
-from dpaudit.defenses.item_model import ExactScores
+from dpaudit.defenses.base import ExactScores
 from dpaudit.defenses.top_k import bounds as list_bounds
 from dpaudit.defenses.top_k.defense import TopK
 

@@ -11,8 +11,7 @@ from scipy.stats import binom
 
 from dpaudit.core.streams import Streams
 from dpaudit.data.ratings import Scale
-from dpaudit.defenses.base import EntryPair
-from dpaudit.defenses.item_model import ExactScores
+from dpaudit.defenses.base import EntryPair, ExactScores
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.laws import JointLaw, PeelingLaw, extreme_lists, largest_ratio
 

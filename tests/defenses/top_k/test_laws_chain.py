@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.streams import Streams
-from dpaudit.defenses.item_model import ExactScores
+from dpaudit.defenses.base import ExactScores
 from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.laws import SetChain, meant_swaps, printed_swaps, ranked
 

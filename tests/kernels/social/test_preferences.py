@@ -13,7 +13,7 @@ from scipy import stats
 from dpaudit.kernels.lanes import aligned
 from dpaudit.kernels.social import preferences
 from dpaudit.kernels.social.preferences import draw as kernel
-from dpaudit.kernels.top_k.ranking import best
+from dpaudit.kernels.top_k import best
 from tests.support.read_only import read_only
 
 KEY = np.array([77, 5], np.uint32)

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpaudit.kernels import exact_noise
+from dpaudit.kernels import neighborhood as similarity_rows
 from dpaudit.kernels.lane_noise import LANE_TILE, trial_words
 from dpaudit.kernels.lanes import LANES
-from dpaudit.kernels.neighborhood import rows as similarity_rows
 from tests.support.read_only import read_only
 
 F32 = np.float32

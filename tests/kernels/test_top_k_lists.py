@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.kernels.top_k import lists
+from dpaudit.kernels import top_k as lists
 
 KEY = np.array([77, 5], np.uint32)
 RATE = 1e-6  # false-failure rate of every stochastic test here

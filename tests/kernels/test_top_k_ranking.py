@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from dpaudit.kernels import exact_noise, likelihood
-from dpaudit.kernels.top_k import ranking
+from dpaudit.kernels import exact_noise
+from dpaudit.kernels.top_k import laplace_top_k
 
 KEY = np.array([77, 5], np.uint32)
 Floats = NDArray[np.float32]
@@ -18,7 +18,7 @@ def top(
     scores: Floats, k: int, scale: float, trials: NDArray[np.int64], grid: float
 ) -> tuple[NDArray[np.int32], Floats]:
     items, values = np.empty((len(trials), k), np.int32), np.empty((len(trials), k), np.float32)
-    ranking.laplace_top_k(items, values, scores, scale, grid, trials, 0, KEY)
+    laplace_top_k(items, values, scores, scale, grid, trials, 0, KEY)
     return items, values
 
 
@@ -74,7 +74,7 @@ def test_first_place_has_its_closed_form_probability() -> None:
 
 def test_log_laplace_cdf() -> None:
     points = np.concatenate((np.linspace(-700, 700, 2801), np.linspace(-2, 2, 401)))
-    logs = [likelihood.log_laplace_cdf(z) for z in points]
+    logs = [exact_noise.log_laplace_cdf(z) for z in points]
     np.testing.assert_allclose(logs, stats.laplace.logcdf(points), rtol=1e-12, atol=1e-300)
 
 
@@ -86,7 +86,7 @@ def density(
     scale: float,
 ) -> NDArray[np.float64]:
     out = np.empty(exact.shape[1])
-    likelihood.top_list_log_likelihood(items, values, exact, shown, scale, out)
+    exact_noise.top_list_log_likelihood(items, values, exact, shown, scale, out)
     # The kernel leaves out the constant (2b)^-k.
     result: NDArray[np.float64] = out - len(items) * np.log(2 * scale)
     return result

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
 from dpaudit.data.ratings import Csr, Ratings, Scale
-from dpaudit.defenses.item_model import TickRows, frozen, frozen_rows, in_ticks
-from dpaudit.kernels.item_item import pairs
+from dpaudit.defenses.base import TickRows, frozen, frozen_rows, in_ticks
+from dpaudit.kernels import item_item as pairs
 
 Table = list[dict[int, float]]
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom
 
-from dpaudit.bounds.frequentist.next_draw import draws_needed, next_exceeds, share_wealth
+from dpaudit.bounds.frequentist.intervals import draws_needed, next_exceeds, share_wealth
 from dpaudit.core.errors import InputError
 
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpaudit.bounds.frequentist.counting import best_split, clopper_pearson_epsilon, rate_limits
+from dpaudit.bounds.frequentist.intervals import best_split, clopper_pearson_epsilon, rate_limits
 from dpaudit.bounds.outcomes import Counts
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate

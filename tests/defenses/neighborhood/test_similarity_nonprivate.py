@@ -18,9 +18,8 @@ from dpaudit.core.streams import Streams
 from dpaudit.data import DataSource, Ratings, Scale, load
 from dpaudit.data.folds import files_folds
 from dpaudit.data.ratings import from_profiles
-from dpaudit.defenses.neighborhood.nonprivate import Neighborhood
-from dpaudit.defenses.neighborhood.similarity import item_means
-from dpaudit.kernels.neighborhood import scores as neighbor_scores
+from dpaudit.defenses.neighborhood.similarity import Neighborhood, item_means
+from dpaudit.kernels import neighborhood as kernels
 
 STARS = Scale()
 TRIALS = Streams.first(1, "test", 3)
@@ -189,7 +188,7 @@ def test_any_matrix_predicts_by_its_rows_and_absolute_values(
     users, items = every_pair(ratings)
     shuffled = source.permutation(len(users))
     users, items = users[shuffled], items[shuffled]
-    predicted = neighbor_scores.predict(
+    predicted = kernels.predict(
         users, items, ratings.by_user, similarity, means, True, neighbors, 1.0, 5.0
     )
     expected = [
@@ -209,7 +208,7 @@ def test_of_equal_neighbours_those_of_the_lowest_index_count() -> None:
 
     def predicted(neighbors: int) -> float:
         pair = np.zeros(1, np.int32), np.zeros(1, np.int32)
-        values = neighbor_scores.predict(
+        values = kernels.predict(
             *pair, ratings.by_user, similarity, means, True, neighbors, -9.0, 9.0
         )
         return float(values[0])
@@ -226,7 +225,7 @@ def test_a_nan_similarity_is_seen_in_the_prediction() -> None:
     similarity[0, 2] = np.nan
     pair = np.zeros(1, np.int32), np.zeros(1, np.int32)
     for neighbors in (1, 2, 9):
-        predicted = neighbor_scores.predict(
+        predicted = kernels.predict(
             *pair, ratings.by_user, similarity, item_means(ratings), True, neighbors, 1.0, 5.0
         )
         assert math.isnan(predicted[0])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from soundness_cases import MECHANISMS, Mechanism  # type: ignore[import-not-found]
 from wald import ALPHA, claims_too_much  # type: ignore[import-not-found]
 
-from dpaudit.bounds.frequentist.coin_betting import CoinProcess, anytime_epsilon, block_ends
+from dpaudit.bounds.frequentist.sequential import CoinProcess, anytime_epsilon, block_ends
 from dpaudit.core.errors import InputError
 
 Floats = NDArray[np.float64]

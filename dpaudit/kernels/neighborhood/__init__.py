@@ -1,1 +1,0 @@
-"""Kernels for learned item-item similarities."""

@@ -1,1 +1,0 @@
-"""Kernels for top-k lists."""
