@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import islice
 from typing import NamedTuple
 
 from dpaudit.auditor.games import Bar, shows
@@ -397,8 +396,9 @@ def _lacking(gate: Gate, result: AuditResult) -> Iterator[tuple[tuple[str, float
         named = (gate.where.get("model", model), gate.where.get("epsilon", epsilon)) == key
         picked = named and gate.about({"metric": gate.judged}, point.traits)
         if picked and key not in there:
-            opening = (finding for finding in result.findings if finding.lacks(gate.judged, *key))
-            yield from ((key, finding) for finding in islice(opening, 1))
+            opening = [finding for finding in result.findings if finding.lacks(gate.judged, *key)]
+            if opening:
+                yield key, opening[0]
 
 
 def _said_by(finding: FindingRecord, place: str = "") -> Ruling:

@@ -94,7 +94,9 @@ def read(text: str, modules: Iterable[ModuleType]) -> list[PublishedClaim]:
     tables = tomllib.loads(text)
     known: dict[str, Any] = {"check": check, "exact": Estimate.exact}
     for module in (games, *modules):
-        known |= {name: part for name, part in vars(module).items() if _is_part(name, part)}
+        for name, part in vars(module).items():
+            if _is_part(name, part) and known.setdefault(name, part) is not part:
+                raise ValueError(f"{module.__name__}.{name} is another part than that of this name")
     for name, table in tables.get("part", {}).items():
         known[name] = _made(table, known, f"part.{name}")
     return [_entry(table, known) for table in tables["claim"]]

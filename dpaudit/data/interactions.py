@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -284,20 +284,25 @@ def _coded(series: Any) -> Coded:
     import narwhals as nw
     import pandas as pd
 
-    fault = "lists or records"
-    if not isinstance(series.dtype, nw.List | nw.Array | nw.Struct):
-        wide = series.dtype in {nw.Int128, nw.UInt128}  # numpy has no such type
-        with suppress(TypeError):  # unhashable
-            codes, distinct = pd.factorize((series.cast(nw.String) if wide else series).to_numpy())
-            values = np.asarray(distinct).tolist()
-            if not any(isinstance(value, tuple | frozenset) for value in values):
-                if not any(map(_nameless, values)):
-                    return Coded(codes.astype(np.int32), values)
-                fault = "objects without a name"
-    raise DataError(
-        f"{_NAME}, column {show(series.name)}: the column holds {fault}: give a column of plain "
-        "values"
-    )
+    place = f"{_NAME}, column {show(series.name)}"
+
+    def refused(values: str) -> DataError:
+        return DataError(f"{place}: the column holds {values}: give a column of plain values")
+
+    nested = refused("lists or records")
+    if isinstance(series.dtype, nw.List | nw.Array | nw.Struct):
+        raise nested
+    wide = series.dtype in {nw.Int128, nw.UInt128}  # numpy has no such type
+    try:
+        codes, distinct = pd.factorize((series.cast(nw.String) if wide else series).to_numpy())
+    except TypeError as error:  # unhashable
+        raise nested from error
+    values = np.asarray(distinct).tolist()
+    if any(isinstance(value, tuple | frozenset) for value in values):
+        raise nested
+    if any(map(_nameless, values)):
+        raise refused("objects without a name")
+    return Coded(codes.astype(np.int32), values)
 
 
 def _nameless(value: object) -> bool:

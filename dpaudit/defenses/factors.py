@@ -236,7 +236,7 @@ class RankingModels:
 
 
 def joined(models: Sequence[M]) -> M:
-    """Join models, each of one trial, into one, in their order."""
+    """Join models, each of one trial and without shares or means, into one, in their order."""
     users, items = (
         [factors for model in models for factors in getattr(model, side)]
         for side in ("users", "items")

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.linalg import LinearOperator, minres
 
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import Unlearning
@@ -304,6 +303,8 @@ def newton_step(factors: Pair, seen: csr_array, kept: csr_array, regularization:
         kept: those that stay `(N, M)`.
         regularization: lambda.
     """
+    from scipy.sparse.linalg import LinearOperator, minres
+
     (x, y), (n, d) = factors, factors.users.shape
     inverse = _blocks(kept, y, regularization), _blocks(csr_array(kept.T), x, regularization)
     residual = _residual(factors, kept)

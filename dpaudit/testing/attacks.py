@@ -190,15 +190,17 @@ def _inference(attack: roles.Inference, _: Sequence[releases.View]) -> Iterator[
 
 
 def _reconstruction(
-    attack: roles.RatingReconstruction | roles.ListReconstruction, _: Sequence[releases.View]
+    attack: roles.RatingReconstruction, _: Sequence[releases.View]
 ) -> Iterator[Call]:
-    users, given = np.arange(_USERS, dtype=np.int32), (_factors(_TRIALS), _ratings())
-    if isinstance(attack, roles.ListReconstruction):
-        shape = (_TRIALS, _USERS, _LENGTH)
-        yield Call("lists", (*given, users, _LENGTH), attack.lists, shape, -1, _ITEMS - 1)
-        return
-    inputs = (*given, users, (users + 1) % _ITEMS)
+    users = np.arange(_USERS, dtype=np.int32)
+    inputs = (_factors(_TRIALS), _ratings(), users, (users + 1) % _ITEMS)
     yield Call("reconstruct", inputs, attack.reconstruct, (_TRIALS, _USERS))
+
+
+def _lists(attack: roles.ListReconstruction, _: Sequence[releases.View]) -> Iterator[Call]:
+    inputs = (_factors(_TRIALS), _ratings(), np.arange(_USERS, dtype=np.int32), _LENGTH)
+    shape = (_TRIALS, _USERS, _LENGTH)
+    yield Call("lists", inputs, attack.lists, shape, -1, _ITEMS - 1)
 
 
 def _submissions(
@@ -279,7 +281,7 @@ _CALLS: tuple[
     (roles.Inference, _inference),
     (roles.ListInference, _list_inference),
     (roles.RatingReconstruction, _reconstruction),
-    (roles.ListReconstruction, _reconstruction),
+    (roles.ListReconstruction, _lists),
     (roles.SubmissionReconstruction, _submissions),
     (roles.SubmissionTest, _test),
     (roles.SybilAttack, _sybil),

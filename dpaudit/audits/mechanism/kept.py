@@ -271,7 +271,9 @@ class _Search:
         """Yield the names of attributes that the constructor draws; return what decides others."""
         needed, optional = _arguments(value)
         parts: list[_Held] = []
-        calls = [] if needed is None else [needed, {**needed, **optional}][: 2 if optional else 1]
+        calls = [] if needed is None else [needed]
+        if calls and optional:
+            calls.append({**calls[0], **optional})
         for arguments in calls:
             copies = self._remade(type(value), arguments)
             if not copies or not attributes:

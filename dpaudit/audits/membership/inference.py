@@ -382,11 +382,11 @@ class CoinGame:
         size = context.family.size * self.inference.look.looks
         family = Family.of(context.family.confidence, size * len(labels))
         bound = partial(calibration.certified, delta=self.delta, family=family, seed=context.seed)
-        certificates = [
-            Certificate(one, bound(one.scores, one.present, one.guesses), label)
-            for label in labels
-            for one in [scored[label]]
-        ]
+        certificates = []
+        for label in labels:
+            one = scored[label]
+            estimate = bound(one.scores, one.present, one.guesses)
+            certificates.append(Certificate(one, estimate, label))
         best = max(certificates, key=lambda certificate: certificate.estimate.lower)
         alpha = Family.of(context.family.confidence, size).alpha
         return replace(best, estimate=best.estimate.changed(alpha=alpha))

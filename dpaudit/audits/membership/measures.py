@@ -122,28 +122,16 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
         together = work.parts(table.trainings)
         further = probes.tasks_of(work) if probes.is_probed(point, table.trainings) else ()
-        rows, look, answered = decisions.train(
-            work,
-            executor,
-            decisions.planned(
-                parts, together, self.left, self.most_left, len(self.next_keys) * stops
-            ),
-            tuple(further),
-            partial(self._decides, model, point, blocks),
-        )
+        deciding = len(self.next_keys) if stops else 0
+        looks = decisions.planned(parts, together, self.left, self.most_left, deciding)
+        decides = partial(self._decides, model, point, blocks)
+        rows, look, answered = decisions.train(work, executor, looks, tuple(further), decides)
         if model.saves is not None:
             ended = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
             model.saved.update({work.saved(i).name: work.digest(i, rows[i]) for i in ended})
             yield probes.SAVED.of(model.label)
-        if not len(look.parts.calibrating):
-            yield probes.ALONE.of(model.label)
-        if not look.last:
-            yield decisions.stopped(look, table.trainings, model.label, point.epsilon)
-        noticed = probes.noticed(answered) if look.last else ()
-        for finding in (*noticed, *probes.rates_left_out(table)):
-            yield finding.of(model.label)
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
-        yield from diverged(lost, len(look.trainings), "membership", model.label, point.epsilon)
+        yield from self._noticed(look, answered, lost, model.label, point.epsilon)
         shown = training.all_unpacked(rows, len(blocks) + training.BESIDES)
         if not shown:
             return
@@ -181,6 +169,24 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 yield probes.HIDES_SEEN.of(model.label)
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
         yield from self._useful(shown, look, model.label, point.epsilon, asked)
+
+    def _noticed(
+        self,
+        look: TrainingsLook,
+        answered: Sequence[Packed] | None,
+        lost: int,
+        label: str,
+        epsilon: float,
+    ) -> Iterator[records.FindingRecord]:
+        """Yield what is to be known of the trainings of a look, of which some were lost."""
+        if not len(look.parts.calibrating):
+            yield probes.ALONE.of(label)
+        if not look.last:
+            yield decisions.stopped(look, self.table.trainings, label, epsilon)
+        noticed = probes.noticed(answered) if look.last else ()
+        for finding in (*noticed, *probes.rates_left_out(self.table)):
+            yield finding.of(label)
+        yield from diverged(lost, len(look.trainings), "membership", label, epsilon)
 
     def _decides(
         self,

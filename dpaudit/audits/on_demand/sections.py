@@ -298,8 +298,7 @@ def difference(result: AuditResult, look: parts.Look) -> parts.Chart | None:
     data = _lost(result)
     least = min((datum["lower"] for datum in data), default=1.0)
     zeros = any(datum["drawn"] == _UPPER for datum in data)
-    names = [_MEASURED, _UPPER]
-    drawn = parts.by_name("Shape", "drawn", names, ["circle", "triangle-down"])
+    drawn = "drawn", [_MEASURED, _UPPER], ["circle", "triangle-down"]
     return against_epsilon(
         "difference",
         "What the noise costs: the list",
@@ -309,7 +308,7 @@ def difference(result: AuditResult, look: parts.Look) -> parts.Chart | None:
         data,
         look,
         parts.Axis("share of the top-k list that differs", least, 1, log=True),
-        shape=drawn if zeros else None,
+        shape=parts.by_name("Shape", *drawn) if zeros else None,
     )
 
 

@@ -5,7 +5,7 @@ scores. All rows that are in pairs have one law of features on either side, so a
 features alone is at chance there.
 
 - **Equal pairs** have equal features. They need no model of who is a member, and ε is certified
-  (`bounds.frequentist.pairs`).
+  (`one_run.paired_epsilon`).
 - **Near pairs** are made where equal ones are few: rows whose propensities, fitted on the other
   half of the rows, are nearly equal (Rosenbaum & Rubin 1983, doi:10.1093/biomet/70.1.41). Nothing
   says how wrong a fitted propensity is, so near pairs are a sensitivity analysis: by what factor Γ

@@ -236,7 +236,9 @@ def _canary_scores(
         for c in range(count):
             places = slice(c, None, count)
             absent, present = pair.absent[:, places], pair.present[:, places]
-            canary = replace(pair, absent=absent, present=present, scale=pair.scale[..., places])
+            grid = pair.grid[..., places] if isinstance(pair.grid, np.ndarray) else pair.grid
+            scale = pair.scale[..., places]
+            canary = replace(pair, absent=absent, present=present, scale=scale, grid=grid)
             yield float(attack.score(NoisedSteps(release.shown[:, places]), canary)[0])
 
     return np.clip(np.fromiter(scores(), np.float64, count), -CERTAIN, CERTAIN)

@@ -293,10 +293,11 @@ def _columns(model: ModelRecord, sweep: Sequence[digest.Row]) -> Iterator[Column
     if any(point.sensitivity is not None for point in points):
         yield "Δf", [words.number(point.sensitivity) for point in points]
     for pair in sweep[0].games if sweep else ():
-        bounds = [f"≥ {rounding.at_least(row.games[pair].estimate.lower)}" for row in sweep]
-        remarks = [f" ({digest.MORE})" if row.exceeds(pair) else "" for row in sweep]
-        yield _certified(pair), list(map(str.__add__, bounds, remarks))
         games = [row.games[pair] for row in sweep]
+        remarks = [f" ({digest.MORE})" if row.exceeds(pair) else "" for row in sweep]
+        bounds = [f"≥ {rounding.at_least(game.estimate.lower)}" for game in games]
+        cells = zip(bounds, remarks, strict=True)
+        yield _certified(pair), [f"{bound}{remark}" for bound, remark in cells]
         if any(game.theory for game in games):
             law = "noise" if any(digest.noised(game) for game in games) else "list"
             # The upper bound, if the number is not exact.
