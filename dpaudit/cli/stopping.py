@@ -125,8 +125,25 @@ def _reset() -> None:
             signal.signal(signum, default)
 
 
+_forking = threading.local()
+
+
+def _hold() -> None:
+    """Hold signals back until a fork is done: one that a child gets before `_reset` is lost."""
+    _forking.before = signal.pthread_sigmask(signal.SIG_BLOCK, _WORDS)
+
+
+def _release() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.before)
+
+
+def _release_child() -> None:
+    _reset()
+    _release()
+
+
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_reset)
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release_child)
 
 
 def _raise(stopped: StopSignal, frame: FrameType | None, latest: float) -> None:
