@@ -335,6 +335,20 @@ def test_the_help_names_the_codes() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+def test_a_fork_that_is_ended_at_once_ends() -> None:
+    """As a pool does with a worker that it has just started."""
+    with stoppable():
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                time.sleep(5)
+                os._exit(0)
+            os.kill(child, signal.SIGTERM)
+            assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
 @pytest.mark.cases("late", [False, True])
 @pytest.mark.cases("number", SIGNALS)
 def test_a_fork_ends_by_a_signal_as_any_process(number: signal.Signals, late: bool) -> None:

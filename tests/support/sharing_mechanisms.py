@@ -26,8 +26,14 @@ _OWN, _FIXED = np.random.default_rng(), np.random.default_rng(7)
 
 
 def laplace() -> float:
-    """Noise of ε = 1 that no stream decides; rounded, as low bits reveal what is added."""
-    return round(float(np.random.default_rng().laplace()), 6)
+    """Noise of ε = 1 that no stream decides; rounded, as low bits reveal what is added.
+
+    It has digits that nobody writes: noise of 0.0625 would count as a setting.
+    """
+    steps = 0
+    while steps % 100 == 0 or abs(steps) < 1000:
+        steps = round(1e6 * float(np.random.default_rng().laplace()))
+    return steps / 1e6
 
 
 def numpys(data: Data, rng: Rng) -> float:

@@ -199,7 +199,9 @@ def moved(patch: pytest.MonkeyPatch, kind: type[Side], inside: bool, log_odds: b
     """
     rng = np.random.default_rng(1)
     patch.setattr(labels, "_digest", lambda *_: b"")  # the pilot's places, whatever the labels
-    patch.setattr(labels.outcomes, "check_coins", lambda *_: None)  # changed labels are no coins
+    patch.setattr(
+        "dpaudit.bounds.outcomes.check_coins", lambda *_: None
+    )  # changed labels are no coins
     seen, moves = pilots(patch, kind), 0
     for run in range(30):
         present = rng.random(300) < 0.5
