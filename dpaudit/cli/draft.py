@@ -114,8 +114,8 @@ def of_file(
         layout += f" Dropped, merged or in doubt: {repairs}."
     columns = {} if file.source.columns is None else file.source.columns.used
     taken = ", ".join(f"{what} = {show(column)}" for what, column in columns.items())
-    found = wrap(f"Found: {file.layout}. {file.ratings}", 100, break_on_hyphens=False)
-    lines = [*(f"# {line}" for line in found), *_data(file.source, ratings)]
+    comment = wrap(f"Found: {file.layout}. {file.ratings}", 100, break_on_hyphens=False)
+    lines = [*(f"# {line}" for line in comment), *_data(file.source, ratings)]
     if library is None and not rated:
         library = usual_library()
     if library is not None:

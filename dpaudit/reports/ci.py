@@ -205,18 +205,18 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
     """
     checks = [*_judged(result), *_waivers(result), *_noticed(result)]
     place = next((check.place for check in checks if check.kind == "claim"), None)
-    said = [screen.counts(result), decision_of(result).reason]
+    sentences = [screen.counts(result), decision_of(result).reason]
     outcome = result.outcome
     if compared is not None:
         worse, state, where = rules.WORSE, compared.outcome, place or _RECORD
         checks.append(CiCheck("baseline", "baseline", worse, state, compared.reason, where))
         outcome = concluded([compared.outcome], outcome)
-        said.append(compared.reason)
+        sentences.append(compared.reason)
     order = list(LEVELS)
     return Run(
         outcome=outcome,
         exit_code=exit_code(outcome, require_decision=result.require_decision),
-        headline=plain(" ".join(said)),
+        headline=plain(" ".join(sentences)),
         checks=sorted(_distinct(checks), key=lambda check: order.index(check.state)),
         path=quoted(place.path, _NAME) if place else NAME,
         tool=quoted(result.tool, _NAME),
@@ -266,15 +266,15 @@ def _judged(result: AuditResult) -> Iterator[CiCheck]:
             state, rule = "untested", rules.UNTESTED
             if verdict.reason == "no claim":
                 rule = rules.NOISELESS if verdict.noiseless else rules.UNCLAIMED
-        said = f"{verdict.model}: {verdicts.on_claim(result, verdict)}"
+        sentence = f"{verdict.model}: {verdicts.on_claim(result, verdict)}"
         place = _place(verdict.id, result)
-        yield CiCheck("claim", verdict.id, rule, state, said, place, because)
+        yield CiCheck("claim", verdict.id, rule, state, sentence, place, because)
     for gate in result.gates:
         because = accepted.get(gate.id, "") if gate.outcome != "pass" else ""
         state = "accepted" if because else gate.outcome
         rule = rules.INCONCLUSIVE if gate.outcome == "inconclusive" else rules.FAILED
-        said = f"{gate.rule}: {gate.outcome}. {digest.why(gate, result)}"
-        yield CiCheck("gate", gate.id, rule, state, said, _place(gate.id, result), because)
+        sentence = f"{gate.rule}: {gate.outcome}. {digest.why(gate, result)}"
+        yield CiCheck("gate", gate.id, rule, state, sentence, _place(gate.id, result), because)
 
 
 def _waivers(result: AuditResult) -> Iterator[CiCheck]:

@@ -50,13 +50,17 @@ def changed(text: str, change: str) -> DataConfig:
     return config
 
 
+def recorded(config: str, folder: Path) -> Path:
+    """Run a config, keep its record in a folder, and return this."""
+    record = run_audit(changed(config, ""))
+    (folder / storage.NAME).write_text(storage.render(record), encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the record of the small config."""
-    folder = tmp_path_factory.mktemp("run")
-    record = run_audit(changed(SMALL, ""))
-    (folder / storage.NAME).write_text(storage.render(record), encoding="utf-8")
-    return folder
+    return recorded(SMALL, tmp_path_factory.mktemp("run"))
 
 
 @pytest.mark.cases(
@@ -96,10 +100,7 @@ library = "most-popular"
 @pytest.fixture(scope="module")
 def members(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the record of the membership audit."""
-    folder = tmp_path_factory.mktemp("members")
-    record = run_audit(changed(MEMBERS, ""))
-    (folder / storage.NAME).write_text(storage.render(record), encoding="utf-8")
-    return folder
+    return recorded(MEMBERS, tmp_path_factory.mktemp("members"))
 
 
 @pytest.mark.cases(

@@ -491,3 +491,23 @@ def test_the_numbers_of_the_reasons_that_no_game_has() -> None:
     assert math.log(1 + 4 / 1) == pytest.approx(1.61, abs=0.005)
     assert math.log(1 + 4 / 2) == pytest.approx(1.10, abs=0.005)
     assert math.log(1 + 4 / 3) < 1
+
+
+# Theorem 3 of fake gradients has tests of its own.
+CHECKS = {
+    f"{entry.id}/{check.label}": (entry, check)
+    for entry in chosen(["privsr", "fg"])
+    for check in entry.published
+    if isinstance(check, Check) and not entry.id.startswith("fg-thm3")
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("entry", "check"), CHECKS.values(), ids=CHECKS)
+@pytest.mark.parametrize("seed", range(3))
+def test_statements_of_algebra_fail_where_the_verdict_says_so(
+    entry: PublishedClaim, check: Check, seed: int
+) -> None:
+    counterexample = check.counterexample(seed)
+    assert (counterexample is not None) == (entry.recorded == "falsified")
+    assert counterexample == check.counterexample(seed)

@@ -371,8 +371,8 @@ def exposed(result: AuditResult, look: Look) -> Chart | None:
     if not data:
         return None
     data = [{**datum, "name": f"{datum['group']}, {datum['name']}"} for datum in data]
-    found = parts.covered(data, "value", "lower", "upper")
-    x = Axis.around("found when present, less found when absent", [0.0, *found])
+    ends = parts.covered(data, "value", "lower", "upper")
+    x = Axis.around("found when present, less found when absent", [0.0, *ends])
     return Chart(
         "exposed",
         "Who is exposed",

@@ -227,10 +227,10 @@ class TwoTower(Factorisation):
 
     def factors(self) -> tuple[Tensor, Tensor]:
         """Return the outputs of both towers for all users and items: a batch has most of them."""
-        own = self.users.weight, self.items.weight
+        learned = self.users.weight, self.items.weight
         users, items = (
             tower(torch.cat([factors, self.tensor(features)], 1))
-            for tower, factors, features in zip(self.towers, own, self.features, strict=True)
+            for tower, factors, features in zip(self.towers, learned, self.features, strict=True)
         )
         return users, items
 
@@ -364,9 +364,9 @@ class LightGCN(Network):
         size = len(records), self.settings.negatives or 0
         others = self.n_users + self.source.integers(self.n_items, size=size)
         places = self.tensor(np.column_stack([self._pairs[records], others]))
-        found = functional.embedding(places, self.propagated())
+        outputs = functional.embedding(places, self.propagated())
         # −ln σ(x_ui − x_uj), and λ/2 of the squared first factors.
-        difference = (found[:, :1] * (found[:, 1:2] - found[:, 2:])).sum(2)
+        difference = (outputs[:, :1] * (outputs[:, 1:2] - outputs[:, 2:])).sum(2)
         return (
             functional.softplus(-difference).sum()
             + _DECAY / 2 * self.factors(places).square().sum()

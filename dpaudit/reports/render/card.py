@@ -90,10 +90,10 @@ def sheet(card: PrivacyCard) -> list[Section]:
     if facts := audited(card):
         table = _first(results(card), _RESULTS, "results are no worse than these")
         sections.append(Section(deployment.about, facts, [table]))
-    found = _attackers(card)
+    attackers = _attackers(card)
     return [
         *sections,
-        Section("Numbers", tables=[found] if found.cells else []),
+        Section("Numbers", tables=[attackers] if attackers.cells else []),
         Section("", list(_numbers(card))),
         Section("Threat model", list(_threat(card))),
         Section("Not tried", notes=untried),
@@ -132,8 +132,8 @@ def _attackers(card: PrivacyCard) -> Table:
     header = ["model", "attacker", "found", "range or interval", "a guess", "limit"]
     if not several:
         header, cells = header[1:], [row[1:] for row in cells]
-    found = " or ".join(dict.fromkeys(row.what for row in rows))
-    table = Table(f"How many {found}", header, cells)
+    targets = " or ".join(dict.fromkeys(row.what for row in rows))
+    table = Table(f"How many {targets}", header, cells)
     most = _FEWER if card.deployment.results else _ATTACKERS
     return _first(table, most, "attackers find no more than these")
 

@@ -340,7 +340,7 @@ def _points(by_model: ByModel) -> list[Datum]:
             if not game.tests(claim):
                 continue
             lower, control = game.estimate.lower, game.control
-            found = control is not None and control.found and not row.exceeds(pair)
+            caught = control is not None and control.found and not row.exceeds(pair)
             data.append(
                 {
                     **parts.position(model, row, pair),
@@ -350,7 +350,7 @@ def _points(by_model: ByModel) -> list[Datum]:
                     "multiple": lower / claim.epsilon,
                     "value": lower,
                     "words": f"≥ {rounding.at_least(lower)}",
-                    "mutant": control.factor * claim.epsilon if control and found else None,
+                    "mutant": control.factor * claim.epsilon if control and caught else None,
                     "power": row.power(pair) or "–",
                     "most": _most(game, claim),
                     "verdict": _verdict(row, pair),
