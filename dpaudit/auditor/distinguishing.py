@@ -22,7 +22,7 @@ from dpaudit.config.tables import Game, ModelsConfig
 from dpaudit.core.claim import delta_of
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import Family, FindingRecord, Measurement
-from dpaudit.record.values import Census
+from dpaudit.record.values import Census, PlantedLeak
 
 # What rounding may add to a number.
 _ROUNDING = 1e-9
@@ -45,14 +45,14 @@ def leaks(parts: Iterable[RecordPart]) -> Iterator[Measurement]:
     Args:
         parts: what was measured of one or more models.
     """
-    at: dict[tuple[str, float], list[Measurement]] = {}
+    at: dict[tuple[Any, ...], list[Measurement]] = {}
     for part in parts:
         if (
             isinstance(part, Measurement)
             and part.metric == "attack.advantage"
             and (part.census or part.estimate.kind == "frequentist")
         ):
-            at.setdefault((part.model, part.epsilon), []).append(part)
+            at.setdefault(_about(part), []).append(part)
     for here in at.values():
         most = max(here, key=lambda measurement: max(_directions(measurement.estimate)))
         estimate = _largest([measurement.estimate for measurement in here])
@@ -64,7 +64,22 @@ def leaks(parts: Iterable[RecordPart]) -> Iterator[Measurement]:
             if any(measurement.estimate.kind == "range" for measurement in here):
                 estimate = census.estimate
         update = {"metric": "leak", "estimate": estimate, "census": census}
+        update["planted"] = tuple(_missed(here))
         yield most.model_copy(update=update)
+
+
+def _about(number: Measurement) -> tuple[Any, ...]:
+    """Return the model and ε of a number, its statement and its attacker."""
+    return number.model, number.epsilon, number.statement, number.attacker
+
+
+def _missed(advantages: Sequence[Measurement]) -> Iterator[PlantedLeak]:
+    """Yield, of each leak that is planted in what every observer sees, the one caught least."""
+    leaks: dict[tuple[float, float, str], list[PlantedLeak]] = {}
+    for planted in (one for advantage in advantages for one in advantage.planted):
+        leaks.setdefault((planted.limit, planted.leak, planted.form), []).append(planted)
+    for here in leaks.values():
+        yield min(here, key=lambda one: (one.holds, one.caught / max(1, one.runs)))
 
 
 def contradictions(
@@ -86,7 +101,7 @@ def contradictions(
             (least, part)
             for part in parts
             if isinstance(part, Measurement)
-            and (part.model, part.epsilon) == (leak.model, leak.epsilon)
+            and _about(part) == _about(leak)
             and part.metric in ("attack.tpr", "attack.auc")
             for low, high in zip(_ends(part, 0), _ends(leak, 1), strict=False)
             if (least := _implied(part, low)) > high + _ROUNDING

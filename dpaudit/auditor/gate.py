@@ -32,11 +32,13 @@ class Ruling(NamedTuple):
         outcome: its outcome on the number.
         reason: why.
         remedy: what decides it if it is inconclusive; empty otherwise.
+        strength: what the attacks find of a planted leak; empty if none was planted.
     """
 
     outcome: records.Outcome
     reason: str
     remedy: str = ""
+    strength: str = ""
 
 
 class Needed(NamedTuple):
@@ -60,6 +62,11 @@ class Trainings:
     def judge(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling | None:
         """Judge trainings one by one; None if the number is judged by its interval."""
         return None
+
+    def controlled(self, gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
+        """Return what is left of the pass of a number of attacks, which may be weak ones."""
+        weak = "No leak was planted to try the attacks, and a stronger attacker may find more."
+        return ruling._replace(reason=f"{ruling.reason}. {weak}", strength=weak)
 
     def breaking(self, gate: Gate, measurement: Measurement) -> float:
         """Return the share of trainings in which a gate's threshold may be broken."""
@@ -117,10 +124,11 @@ def compare(gate: Gate, measurement: Measurement, point: PointRecord, kind: str)
         return Ruling("inconclusive", f"this variant claims {what}", number)
     if gate.judged == "epsilon":
         return _compare_epsilon(gate, measurement, limit, kind)
-    return _compare_interval(gate, measurement, limit, kind)
+    return compare_interval(gate, measurement, limit, kind)
 
 
-def _compare_interval(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
+def compare_interval(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
+    """Judge a number by its interval; arguments as in `compare`, and the gate's limit."""
     estimate = measurement.estimate
     low, high = estimate.lower, estimate.upper
     interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
@@ -258,11 +266,13 @@ def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> records.Gate
     picked = picked_by(gate, result.measurements, result.points)
     lacking = dict(_lacking(gate, result))
     if not picked and not lacking:
-        known = any(
-            gate.about(measurement.fields, at[measurement.model, measurement.epsilon].traits)
+        about = [
+            measurement
             for measurement in result.measurements
-        )
-        correct = "correct its where" if known else "run a config that has this gate"
+            if gate.about(measurement.fields, at[measurement.model, measurement.epsilon].traits)
+        ]
+        where = [one for one in about if gate.wanted.items() <= one.fields.items()]
+        correct = "correct its where" if about and not where else "run a config that has this gate"
         raise ConfigError(f"the gate '{rule(gate)}' picks no measured point: {correct}")
     beside = _beside(gate, picked, at)
     picked = [measurement for measurement in picked if measurement not in beside]
@@ -284,6 +294,8 @@ def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> records.Gate
         open_ = max(opening, key=lambda finding: finding.voids, default=None)
         if open_ and (ruling.outcome != "fail" or open_.voids):
             ruling = _said_by(open_)
+        elif ruling.outcome == "pass" and gate.bounds_leak:
+            ruling = trainings.controlled(gate, measurement, ruling)
         elif ruling.outcome == "inconclusive":
             needed = trainings.needed(gate, measurement, limit, result.family)
         place, outcome = measurement.place, ruling.outcome
@@ -315,6 +327,8 @@ def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> records.Gate
         reason=joint.join(filter(None, (first.said, decides))) + more,
         trainings=total,
         remedy=decides,
+        strength=first.ruling.strength,
+        attacker=gate.attacker,
         numbers=(
             first.number,
             *(one.number for here in decided.values() for one in here if one is not first),
@@ -424,7 +438,10 @@ def identifier(gate: Gate) -> str:
         for key, value in sorted(gate.where.items())
     ]
     side = "max" if gate.min is None else "min"
-    return "/".join(["gate", gate.metric, side, *([f"of={gate.of}"] if gate.of else []), *where])
+    about = [
+        f"{key}={value}" for key, value in (("of", gate.of), ("attacker", gate.attacker)) if value
+    ]
+    return "/".join(["gate", gate.metric, side, *about, *where])
 
 
 def rule(gate: Gate) -> str:
@@ -438,6 +455,7 @@ def rule(gate: Gate) -> str:
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
     leak = f"{gate.detectable:g} times that" if gate.detectable else ""
     power = f", by a game that finds a leak of {leak}" if leak else ""
+    power += ", against an attacker who trains no model" if gate.attacker else ""
     of = f" of {gate.of}" if gate.of else ""
     return f"{gate.metric}{of} {limit}{f' at {where}' if where else ''}{power}"
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from dpaudit.config.gate import Statement
+from dpaudit.config.gate import NEXT, Gate
 from dpaudit.config.model import Table
 from dpaudit.config.schema import Config
 from dpaudit.core.estimate import Estimate
@@ -193,8 +193,6 @@ class Subject(ABC, Generic[C]):
         return {}
 
 
-# What gates about the next training say that they are of; it is the default.
-NEXT: tuple[Statement | None, ...] = (None, "next-training")
 RecordPart = records.Measurement | records.PairRecord | records.FindingRecord
 
 
@@ -343,23 +341,29 @@ def gated(config: Config, *metrics: str) -> bool:
     return any(gate.metric in metrics for gate in config.gate)
 
 
-def picked(config: Config, key: MetricKey, *statements: Statement | None) -> bool:
-    """Return whether a gate about one of these statements judges a number; None is none given.
-
-    A gate on a model's leak judges its advantages.
-    """
+def picking(config: Config, key: MetricKey) -> list[Gate]:
+    """Return the gates that judge a number; a gate on a model's leak judges its advantages."""
     keys = [key]
     if key.metric == "attack.advantage":
         keys.append(key.changed(metric="leak"))
-    return any(
-        gate.of in statements and any(gate.picks(one.picked_by, one.traits) for one in keys)
-        for gate in config.gate
+    return [g for g in config.gate if any(g.picks(one.picked_by, one.traits) for one in keys)]
+
+
+def of_trainings(config: Config, key: MetricKey) -> list[MetricKey]:
+    """Return the keys of a number that each training has, one for each statement about it.
+
+    The first is about the next training. Others are there if a gate names them: two gates that
+    state other things never share an interval. The mean is joint if a gate judges it.
+    """
+    known = {field.name for field in entry(key.metric).known}
+    abouts = {(None if gate.of in NEXT else gate.of, gate.attacker) for gate in config.gate}
+    others = (
+        key.changed(statement=statement, attacker=attacker, joint=statement == "average")
+        for statement, attacker in sorted(abouts - {(None, None)}, key=str)
+        if attacker is None or "attacker" in known
     )
-
-
-def of_trainings(config: Config, key: MetricKey) -> MetricKey:
-    """Return the key of a number that each training has; its mean is joint if a gate judges it."""
-    return key.changed(joint=picked(config, key, "average"), census=True)
+    base = key.changed(joint=False, census=True)
+    return [base, *(one.changed(census=True) for one in others if picking(config, one))]
 
 
 def judged_bases(config: Config, metric: str) -> set[str]:

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from dpaudit.auditor.gate import check_ids, identifier
 from dpaudit.auditor.kind import AuditKind, kind_of
-from dpaudit.auditor.measure import NEXT, Measure, MetricKey, judging, picked, without_counts
+from dpaudit.auditor.measure import Measure, MetricKey, judging, picking, without_counts
 from dpaudit.config.gate import Gate, rated
 from dpaudit.config.schema import Config
 from dpaudit.core import registry
@@ -188,9 +188,9 @@ class Plan:
         keys = [key for key in self.keys if has_ratings or not rated(key.metric)]
         trained = [key for key in keys if key.census and not metrics.entry(key.metric).derived]
         size = sum(key.counted for key in keys)
-        size += sum(picked(self.config, key, "this-model") for key in trained)
+        size += sum(key.statement == "this-model" for key in trained)
         # All gates about the next training count as one.
-        size += any(picked(self.config, key, *NEXT) for key in trained)
+        size += any(key.statement is None and picking(self.config, key) for key in trained)
         return Family.of(self.config.audit.confidence, max(1, size))
 
     def check_named(self) -> None:
@@ -314,10 +314,15 @@ def _check_gate(table: str, gate: Gate, keys: Sequence[MetricKey]) -> None:
                 + (f"; there is {choices}" if choices else f" for {gate.metric}: remove it")
             )
     picked = [key for key in keys if gate.picks(key.picked_by, key.traits)]
-    if gate.of and not any(key.census for key in picked):
+    if gate.of and not any(key.census for key in keys):
         raise ConfigError(
             f"{table}.of = {gate.of!r} is for numbers that each training of [membership] has, and "
             f"{gate.metric} is none here: remove it"
         )
     if not picked:
         raise ConfigError(f"{table}.where picks no point: no point has all these values")
+    if gate.detectable and gate.judged != "epsilon" and not any(key.census for key in picked):
+        raise ConfigError(
+            f"{table}.detectable = {gate.detectable:g} is the size of a leak to plant, and none is "
+            f"planted for {gate.metric} here: remove it"
+        )

@@ -37,6 +37,10 @@ def _keys(schema: dict[str, Any]) -> None:
 Where = Annotated[dict[str, float | str], Field(json_schema_extra=_keys)]
 # What a gate on numbers of trainings is about.
 Statement = Literal["next-training", "this-model", "average"]
+# What gates about the next training say that they are of; it is the default.
+NEXT: tuple[Statement | None, ...] = (None, "next-training")
+# An attacker who is weaker on purpose: one who trains no model of their own.
+Attacker = Literal["trains-none"]
 
 
 class Gate(Table):
@@ -53,10 +57,15 @@ class Gate(Table):
             A threshold that no value of the metric breaks, or none keeps, is refused.
         of: what a gate on numbers of trainings is about (`next-training` unless given): whether the
             next training by the same procedure on these data is within the threshold; `this-model`,
-            whether the judged trainings at hand are, on all their data and not on targets alone; or
-            `average`, whether the mean over all trainings is, which takes many of them.
-        detectable: a gate on `epsilon` passes only if, on some pair, the same game certifies that
-            a mutant breaks `max` whose noise is too small by at most this factor.
+            whether the training that ships (`membership.ships`) is, on all its data and not on
+            targets alone; or `average`, whether the mean over all trainings is, which takes many
+            of them.
+        attacker: `trains-none` for the attacks that train no model of their own, which are weaker;
+            all attacks unless given. Such a pass says nothing of stronger attackers.
+        detectable: how many times the limit a leak is that a pass must not hide (2 unless given;
+            of larger limits as a factor of the odds above chance). A gate on `epsilon` needs it:
+            it passes only if, on some pair, the same game certifies that a mutant breaks `max`
+            whose noise is too small by at most this factor.
     """
 
     # `max = true` would be 1, and "0.1" is a word.
@@ -66,6 +75,7 @@ class Gate(Table):
     max: Finite | Literal["claim"] | None = None
     min: Finite | None = None
     of: Statement | None = None
+    attacker: Attacker | None = None
     detectable: Annotated[float, Field(gt=1, le=1e6)] | None = None
 
     @field_validator("where")
@@ -90,8 +100,13 @@ class Gate(Table):
                 f"a gate on {self.metric} needs max and detectable: a lower bound below the "
                 "threshold is no evidence unless the same game finds a mutant that breaks it"
             )
-        if self.judged != "epsilon" and (self.max == "claim" or self.detectable is not None):
-            raise ValueError("max = 'claim' and detectable belong to metric 'epsilon'")
+        if self.judged != "epsilon" and self.max == "claim":
+            raise ValueError("max = 'claim' belongs to metric 'epsilon'")
+        bounded = self.max is not None and (self.judged == "epsilon" or self.bounds_leak)
+        if self.detectable is not None and not bounded:
+            raise ValueError("detectable belongs to max of metrics of attacks: remove it")
+        if self.attacker and "attacker" not in [field.name for field in entry(self.judged).known]:
+            raise ValueError(f"attacker is for numbers of trainings, and {self.metric} is none")
         bases, basis = entry(self.metric).bases, self.wanted.get("basis")
         if bases and basis not in bases:
             raise ValueError(f"where.basis = {basis!r} is none of {', '.join(bases)}: use one")
@@ -102,6 +117,24 @@ class Gate(Table):
     def judged(self) -> str:
         """Return the metric whose numbers it judges."""
         return entry(self.metric).judged
+
+    @property
+    def threshold(self) -> float:
+        """The threshold of a gate on numbers of trainings.
+
+        Raises:
+            TypeError: it is the claim.
+        """
+        limit = self.max if self.min is None else self.min
+        if limit is None or limit == "claim":
+            raise TypeError("a gate on numbers of trainings has a number as its threshold")
+        return limit
+
+    @property
+    def bounds_leak(self) -> bool:
+        """Whether it passes if attacks find little, so that a weak attack passes it too."""
+        attacked = entry(self.judged).role in ("attack", "recovery") or self.judged == "leak"
+        return attacked and self.judged != "epsilon"
 
     @property
     def wanted(self) -> dict[str, Any]:
@@ -122,9 +155,14 @@ class Gate(Table):
         return number["metric"] == metric.judged and metric.trait in {"", *traits} and fits
 
     def picks(self, number: Mapping[str, Any], traits: Collection[str]) -> bool:
-        """Whether it judges a number with these fields; the arguments are as in `about`."""
+        """Whether it judges a number with these fields; the arguments are as in `about`.
+
+        A number is of one statement, and of all attacks or of those of a weaker attacker.
+        """
+        statement = None if self.of in NEXT else self.of
+        asked = {**self.wanted, "statement": statement, "attacker": self.attacker}
         return self.about(number, traits) and all(
-            number.get(key) == value for key, value in self.wanted.items()
+            number.get(key) == value for key, value in asked.items()
         )
 
 

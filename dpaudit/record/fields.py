@@ -121,10 +121,22 @@ TRIED = Field(
     key=False,
     empty=(),
 )
+STATEMENT = Field(
+    "statement",
+    "what it is about: `this-model`, the training that ships, or `average`; None for the next "
+    "training",
+    place="{statement}",
+)
+ATTACKER = Field(
+    "attacker",
+    "whose number it is: `trains-none`, of attacks that train no model; None for all attacks",
+    place="attacker {attacker}",
+)
 SHARED = {
     field.name: field
     for field in (
-        ATTACK, PAIR, STEP, AT, BASIS, PART, OBSERVER, UNIT, EVENT, SHIFT, THEORY, CONTROL, TRIED
+        ATTACK, PAIR, STEP, AT, BASIS, PART, OBSERVER, UNIT, EVENT, SHIFT, THEORY, CONTROL, TRIED,
+        STATEMENT, ATTACKER
     )
 }  # fmt: skip
 

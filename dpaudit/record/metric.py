@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from dpaudit.core import registry
 from dpaudit.record.bases import GAINS
-from dpaudit.record.fields import EPSILON, MODEL, Field, field_of
+from dpaudit.record.fields import ATTACKER, EPSILON, MODEL, STATEMENT, Field, field_of
 
 # The form of a name.
 NAME = r"^[a-z][a-z0-9-]{0,40}(\.[a-z0-9-]{1,40})?$"
@@ -28,7 +28,7 @@ _UNITS: Mapping[str, tuple[str, float]] = {
 # What a measurement and its key have besides the fields of the metric.
 _RESERVED = {
     "metric", "model", "epsilon", "estimate", "census", "traits", "joint", "fields", "detail",
-    "place", "key", "larger", "described", "controls", "traces",
+    "place", "key", "larger", "described", "controls", "traces", "planted", "learning",
 }  # fmt: skip
 Role = Literal["utility", "recovery", "attack", "assumption", "detail"]
 # The sections whose tables have a row for each ε of a model, and for each attack.
@@ -229,8 +229,14 @@ class Metric:
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """The names of the fields that tell its measurements apart; none if it is derived."""
-        return () if self.derived else tuple(field.name for field in self.known if field.key)
+        """The names of the fields that tell its measurements apart.
+
+        Of a derived metric these are its statement and its attacker.
+        """
+        keys = (field for field in self.known if field.key)
+        return tuple(
+            field.name for field in keys if not self.derived or field in (STATEMENT, ATTACKER)
+        )
 
     @property
     def sources(self) -> tuple[str, ...]:

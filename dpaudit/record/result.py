@@ -20,7 +20,17 @@ from dpaudit.core.messages import show
 from dpaudit.record.bases import GAINS
 from dpaudit.record.metric import Metric
 from dpaudit.record.metrics import MetricName, entry, field_names, traits
-from dpaudit.record.values import TRACE, Census, Control, Count, Positive, Record, Size
+from dpaudit.record.values import (
+    TRACE,
+    Census,
+    Control,
+    Count,
+    LearningStep,
+    PlantedLeak,
+    Positive,
+    Record,
+    Size,
+)
 
 State = Literal["active", "expired", "unused"]
 
@@ -243,6 +253,8 @@ class Measurement(Record):
         epsilon: the ε of the sweep.
         estimate: the number.
         census: what each judged training showed, of a number that every training has.
+        planted: what the rules of gates say of trainings with a planted leak.
+        learning: what its attacks find with fewer trainings of their own, fewest first.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -252,6 +264,8 @@ class Measurement(Record):
     epsilon: Number
     estimate: Estimate
     census: Census | None = None
+    planted: tuple[PlantedLeak, ...] = ()
+    learning: tuple[LearningStep, ...] = ()
 
     @model_validator(mode="wrap")
     @classmethod
@@ -282,11 +296,11 @@ class Measurement(Record):
         return super().__getattr__(name)  # type: ignore[misc]
 
     @pydantic.model_serializer(mode="wrap")
-    def _without_census(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_empty(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        if self.census is None:
-            del fields["census"]
-        return fields
+        parts = ("census", "planted", "learning")
+        empty = {name for name in parts if not getattr(self, name)}
+        return {name: value for name, value in fields.items() if name not in empty}
 
     @property
     def described(self) -> Metric:
@@ -438,6 +452,9 @@ class GateRecord(Record):
         remedy: what decides an inconclusive gate otherwise; empty of other gates.
         numbers: the numbers that it judged, first the one that decides: of those with its outcome,
             the one furthest beyond the threshold.
+        strength: what its attacks find of a planted leak, of a gate that passes, or for which they
+            are too weak; empty otherwise.
+        attacker: the weaker attacker against whom it judges; None for all attacks.
     """
 
     id: str
@@ -447,6 +464,8 @@ class GateRecord(Record):
     trainings: Annotated[int, Field(ge=1)] | None = None
     remedy: str = ""
     numbers: tuple[JudgedNumber, ...] = ()
+    strength: str = ""
+    attacker: str | None = None
 
 
 class PlaceRecord(Record):
@@ -623,6 +642,12 @@ class AuditResult(Record):
     def waived(self) -> set[str]:
         """Return the ids of the findings that an active waiver accepts."""
         return set(accepted(self.waivers))
+
+    @property
+    def weakened(self) -> bool:
+        """Whether it is a go against weaker attackers alone, by some gate."""
+        counted = (gate for gate in self.gates if gate.id not in self.waived)
+        return self.outcome == "go" and any(gate.attacker for gate in counted)
 
     @property
     def stopping(self) -> list[VerdictRecord]:

@@ -15,6 +15,8 @@ VIEW = fields.Field(
 # Who observes membership inference, and what a target is.
 SEEN = (fields.OBSERVER, fields.UNIT)
 _GAME = (*SEEN, fields.EVENT, VIEW, fields.SHIFT, fields.THEORY, fields.CONTROL, fields.TRIED)
+# Which statement a number of trainings is for, and against whom.
+ABOUT = (fields.STATEMENT, fields.ATTACKER)
 # What a passing gate leaves open.
 IN_RUN = " for the attacks that were run"
 BY_LAW = " if the noise has the law that its code states"
@@ -35,7 +37,8 @@ ATTACK_ACCURACY = Metric(
 
 def _of_lists(label: str, words: str) -> Metric:
     return Metric(
-        f"utility.{label.lower()}", words, "share", larger="better", role="utility",
+        f"utility.{label.lower()}", words, "share", optional=(fields.STATEMENT,), larger="better",
+        role="utility",
         columns=(Column(label),), quantity=f"{label} of lists")  # fmt: skip
 
 
@@ -44,16 +47,17 @@ UTILITY_PRECISION = _of_lists("precision", "share of listed items that are held 
 UTILITY_RECALL = _of_lists("recall", "share of held-out items that are listed")
 UTILITY_RMSE = Metric(
     "utility.rmse", "root mean squared error on held-out ratings", "rating",
-    larger="worse", role="utility", columns=(Column("rmse"),), quantity="rmse")  # fmt: skip
+    optional=(fields.STATEMENT,), larger="worse", role="utility", columns=(Column("rmse"),),
+    quantity="rmse")  # fmt: skip
 UTILITY_MAE = Metric(
     "utility.mae", "mean absolute error on held-out ratings", "rating",
-    larger="worse", role="utility", columns=(Column("mae", brief=False),),
-    quantity="mae")  # fmt: skip
+    optional=(fields.STATEMENT,), larger="worse", role="utility",
+    columns=(Column("mae", brief=False),), quantity="mae")  # fmt: skip
 ATTACK_AUC = Metric(
     "attack.auc", "AUC of an attack: present against absent "
     "targets of membership inference, or real against fake submissions after the last round",
     "share", fields=(fields.ATTACK,),
-    optional=(fields.STEP, *SEEN, fields.EVENT), larger="worse", mirror=1.0,
+    optional=(fields.STEP, *SEEN, fields.EVENT, *ABOUT), larger="worse", mirror=1.0,
     samples="transcript.trials", role="attack", section=ATTACKS, columns=(Column("AUC"),),
     quantity="area of attack")  # fmt: skip
 ATTACK_ADVANTAGE = Metric(
@@ -61,12 +65,12 @@ ATTACK_ADVANTAGE = Metric(
     "at a false-positive rate chosen beforehand, where balanced accuracy is a half plus a "
     "half of it, or of a game at its best threshold; the upper end of one training holds "
     "for every threshold", "gain", fields=(fields.ATTACK,),
-    optional=(fields.PAIR, *SEEN, fields.EVENT), larger="worse", signed=True, assumes=IN_RUN,
-    mirror=0.0, role="attack", columns=(Column("advantage"),),
+    optional=(fields.PAIR, *SEEN, fields.EVENT, *ABOUT), larger="worse", signed=True,
+    assumes=IN_RUN, mirror=0.0, role="attack", columns=(Column("advantage"),),
     quantity="advantage of attack")  # fmt: skip
 LEAK = Metric(
     "leak", "largest advantage of the games or membership inferences of a model, at least "
     "0: how much better than chance the strongest measured attack distinguishes the data "
     "sets", "gain", fields=(fields.ATTACK,),
-    optional=(fields.PAIR, *SEEN, fields.EVENT), larger="worse", derived=True, assumes=IN_RUN,
-    columns=(Column("leak"),), quantity="leak, to attack")  # fmt: skip
+    optional=(fields.PAIR, *SEEN, fields.EVENT, *ABOUT), larger="worse", derived=True,
+    assumes=IN_RUN, columns=(Column("leak"),), quantity="leak, to attack")  # fmt: skip

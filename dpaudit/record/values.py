@@ -15,6 +15,9 @@ Positive = Annotated[Number, Field(gt=0)]
 Noise = Literal["Gaussian", "Laplace", "randomised response"]
 # The law of a planted trace: of all leaks that make as many guesses right the hardest to certify.
 TRACE: Noise = "randomised response"
+# How often a leak is planted, and how many of these runs may miss it: of a game that finds less
+# than 78 % of them, 19 of 20 are found at most one time in twenty (Clopper & Pearson 1934).
+SEEDS, MISSED = 20, 1
 
 
 class Record(BaseModel):
@@ -59,6 +62,59 @@ class Control(Record):
         return f" if the noise is {self.noise} ({self.hits} of {self.runs})" if self.noise else ""
 
 
+class PlantedLeak(Record):
+    """What the rule of a gate says of trainings in which a leak of a known size is planted.
+
+    Attributes:
+        limit: the largest number that the gate passes.
+        leak: the number that an attacker who knows every law reaches on the planted trainings.
+        form: whether the leak moves the answers of all targets alike, or those of few far.
+        caught: in how many of the runs the rule does not pass.
+        runs: how often it was planted, each time with coins and noise of its own; fewer if more
+            than one was missed.
+        shown: the mean number of the attacks in these runs.
+        attacks: the number of attacks of which the strongest were used.
+        calibrating: the number of trainings of the attacker's own.
+        decides: the least number of calibrating trainings with which the leak is caught by
+            forecast; None if no number that was tried is enough.
+    """
+
+    limit: Number
+    leak: Number
+    form: Literal["all", "few"]
+    caught: Count
+    runs: Count
+    shown: Number
+    attacks: Count
+    calibrating: Count
+    decides: Count | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether at most one run in twenty passes.
+
+        Of a rule that passes more than 22 % of such trainings, 19 of 20 are caught at most one time
+        in twenty (Clopper & Pearson 1934).
+        """
+        return self.runs >= SEEDS and self.caught >= self.runs - MISSED
+
+
+class LearningStep(Record):
+    """What the attacks find of the same judged trainings with fewer trainings of their own.
+
+    Attributes:
+        calibrating: the number of trainings of the attacker's own.
+        value: the mean number of the strongest attack.
+        gain: how much more that is than with the number before, a mean of paired differences.
+        lower: the lower end of an interval of the gain, by itself.
+    """
+
+    calibrating: Count
+    value: Number
+    gain: Number = 0.0
+    lower: Number = 0.0
+
+
 class Census(Record):
     """What each judged training of a model showed, in a random order.
 
@@ -90,6 +146,17 @@ class Census(Record):
         """Return the census of numbers that sample nothing within a training."""
         numbers = tuple(values)
         return cls(values=numbers, lower=numbers, upper=numbers, alpha=0.0)
+
+    @classmethod
+    def joined(cls, censuses: Sequence[Self]) -> Self:
+        """Return the census of the trainings of several, whose intervals have one level."""
+        rows = {
+            side: tuple(number for census in censuses for number in getattr(census, side))
+            for side in ("values", "lower", "upper", "worst")
+        }
+        most = rows.pop("worst")
+        alpha = censuses[0].alpha
+        return cls(**rows, alpha=alpha, most=() if most == rows["values"] else most)
 
     @classmethod
     def largest(cls, censuses: Sequence[Self]) -> Self:

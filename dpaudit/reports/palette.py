@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from dpaudit.record.result import Outcome, RunOutcome, State, Untested, Verdict, VerdictRecord
+from dpaudit.record.result import (
+    AuditResult,
+    Outcome,
+    RunOutcome,
+    State,
+    Untested,
+    Verdict,
+    VerdictRecord,
+)
 
 # A tone is also the class of CSS that page.html.j2 gives its colours.
 Tone = Literal["good", "neutral", "open", "bad"]
@@ -58,6 +66,7 @@ def _words(tones: Mapping[_Text, Tone]) -> Mapping[_Text, Word]:
 RUN: Mapping[RunOutcome, Word] = _words(
     {"go": "good", "stop": "bad", "undecided": "open", "no decision": "neutral"}
 )
+WEAKENED = Word("go against an attacker who trains no model", "open")
 NO_RESULT = Word("no result", "neutral")
 GATE: Mapping[Outcome, Word] = _words({"pass": "good", "fail": "bad", "inconclusive": "open"})
 CLAIM: Mapping[Verdict, Word] = {
@@ -96,6 +105,11 @@ NO_CLAIM = Word("no claim", "neutral")
 NOTICED = Word("noticed", "open")
 # The style of a cell on a terminal that shows more than is allowed.
 MARKED = _LOOKS["bad"][0]
+
+
+def run(result: AuditResult) -> Word:
+    """Return the word of a run's outcome; a go against weaker attackers alone is not green."""
+    return WEAKENED if result.weakened else RUN[result.outcome]
 
 
 def became(verdict: VerdictRecord) -> str:

@@ -242,10 +242,12 @@ def test_of_trainings_the_number_that_most_of_them_break_decides(
 def test_single_trainings_that_nothing_judges_are_not_judged_by_their_mean(of: Any) -> None:
     number = measurement_of(0.0, 0.05, metric="attack.advantage", attack=STRONGEST)
     number = number.model_copy(update={"census": Census.known([0.0, 0.9, 0.0])})
-    judged = judge(Gate(metric="attack.advantage", max=0.1, of=of), POINTS, [number])
+    about = number.model_copy(update={"statement": of if of == "this-model" else None})
+    judged = judge(Gate(metric="attack.advantage", max=0.1, of=of), POINTS, [about])
     assert judged.outcome == "inconclusive"
     average = Gate(metric="attack.advantage", max=0.1, of="average")
-    assert judge(average, POINTS, [number]).outcome != judged.outcome
+    mean = number.model_copy(update={"statement": "average"})
+    assert judge(average, POINTS, [mean]).outcome != judged.outcome
 
 
 def test_only_frequentist_numbers_gate() -> None:

@@ -154,7 +154,8 @@ def test_a_maximum_is_the_same_number_wherever_it_is_attained() -> None:
     one, other = (
         measurement_of("leak", attack=attack, pair=attack) for attack in ("first", "second")
     )
-    assert one.key == other.key == ("leak", "m", 1.0)
+    assert one.key == other.key
+    assert one.key[:3] == ("leak", "m", 1.0)
     games = (
         measurement_of("attack.advantage", attack="a", pair=pair) for pair in ("here", "there")
     )

@@ -6,8 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from dpaudit.audits.membership.controls import leak_of
+from dpaudit.audits.membership.planting import FORMS
+from dpaudit.config.gate import Gate
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import STRONGEST, AuditResult, ClaimRecord, Measurement
+from dpaudit.record.values import PlantedLeak
 from tests.support.records import Make, judged
 
 RATES = (0.01, 0.1)
@@ -65,6 +69,25 @@ def numbers(bounds: dict[tuple[str, str], float], **other: Any) -> Iterator[Meas
         yield measured("membership.group", unit, observer, 0.33, "lira", group=group, **other)
         for at in (0.01, 0.1, 0.5):
             yield measured("membership.roc", unit, observer, at / 2, "lira", at=at, **other)
+
+
+def controlled(number: Measurement, *gates: Gate) -> Measurement:
+    """The number with planted leaks that the rules of these gates catch."""
+    planted = tuple(
+        PlantedLeak(
+            limit=gate.threshold,
+            leak=leak_of(gate, number),
+            form=form,
+            caught=20,
+            runs=20,
+            shown=0.2,
+            attacks=6,
+            calibrating=5,
+        )
+        for gate in gates
+        for form in FORMS
+    )
+    return number.model_copy(update={"planted": planted})
 
 
 def record(

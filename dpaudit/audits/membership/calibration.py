@@ -52,7 +52,7 @@ from dpaudit.core.errors import InputError, RunError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.streams import generator
 from dpaudit.record.result import Family
-from dpaudit.record.values import TRACE, Control, Noise
+from dpaudit.record.values import MISSED, SEEDS, TRACE, Control, Noise
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -65,10 +65,6 @@ _FOLDS = 4
 _RIVALS = 3
 # The fewest guesses that are tried.
 _LEAST = 16
-# How often each leak is planted, and how many of these runs may miss it: of a game that finds less
-# than 78 % of them, 19 of 20 are found at most one time in twenty (Clopper & Pearson 1934).
-SEEDS = 20
-_MISSED = 1
 
 
 class Division(NamedTuple):
@@ -626,9 +622,9 @@ def planted_control(
     controls: list[Control] = []
     for noise in noises:
         bounds: list[float] = []
-        while len(bounds) < SEEDS and sum(bound <= least for bound in bounds) <= _MISSED:
+        while len(bounds) < SEEDS and sum(bound <= least for bound in bounds) <= MISSED:
             bounds.append(certified(noise, len(bounds)))
-        dependable = sorted(bounds)[_MISSED]
+        dependable = sorted(bounds)[MISSED]
         by = "randomised response" if noise == TRACE else f"{noise} noise"
         controls.append(
             Control(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from dpaudit.attacks import base as roles
@@ -107,10 +108,13 @@ class Membership(Table):
         rates: the false-positive rates at which true-positive rates are measured; a finding names
             those for which there are too few targets.
         delta: δ of the certified ε of models without a claim; a claim has its own.
+        ships: the training whose model ships, which gates with `of = "this-model"` judge, while all
+            others calibrate: its number from 1 on, `last`, or `each` for all of them, one after
+            the other, which share the error probability.
     """
 
     judging: ClassVar[frozenset[str]] = frozenset(
-        {"calibrating", "stop", "observers", "rates", "delta"}
+        {"calibrating", "stop", "observers", "rates", "delta", "ships"}
     )
 
     units: Annotated[list[Unit], Field(min_length=1)] = ["interaction"]
@@ -131,6 +135,7 @@ class Membership(Table):
         list[Annotated[float, Field(ge=1e-9, lt=1)]], Field(min_length=1, max_length=20)
     ] = [0.001, 0.01]
     delta: Annotated[float, Field(ge=0, lt=1)] = 1e-5
+    ships: Annotated[int, Field(ge=1)] | Literal["last", "each"] = "last"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -141,6 +146,10 @@ class Membership(Table):
             raise ValueError(
                 f"calibrating = {self.calibrating} leaves none of {self.trainings} trainings to "
                 "judge: lower it, or raise trainings"
+            )
+        if isinstance(self.ships, int) and self.ships > self.trainings:
+            raise ValueError(
+                f"ships = {self.ships} is none of {self.trainings} trainings: lower it"
             )
         if chooses_by_targets(self.calibrating_trainings) and judged > 1:
             raise ValueError(
@@ -168,6 +177,16 @@ class Membership(Table):
         if self.calibrating is None:
             return default_calibrating(self.trainings)
         return self.calibrating
+
+    def shipped(self, trainings: NDArray[np.int64]) -> list[int]:
+        """Return which of the trainings at hand ship (indices, increasing).
+
+        It is the last of those at hand where trainings were stopped before the one that ships.
+        """
+        if self.ships == "each":
+            return [int(training) for training in trainings]
+        place = self.ships - 1 if isinstance(self.ships, int) else self.trainings - 1
+        return [place if place in trainings else int(trainings[-1])]
 
     def targets(self, unit: Unit) -> int:
         """Return the number of targets of a unit; the most by default until the data are read."""

@@ -38,13 +38,14 @@ import numpy as np
 
 from dpaudit.auditor.games import LADDER
 from dpaudit.auditor.gate import rule
-from dpaudit.auditor.measure import NEXT, MetricKey, picked
+from dpaudit.auditor.measure import MetricKey, picking
 from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.calibration import Division, Rows, coins_needed, few, noise_laws
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.training import Packed, Training
 from dpaudit.audits.membership.trainings import least_certified, trainings_for
 from dpaudit.bounds.frequentist.intervals import clopper_pearson, draws_needed, next_exceeds
+from dpaudit.config.gate import NEXT
 from dpaudit.core.claim import Claim
 from dpaudit.core.membership import covers
 from dpaudit.core.rounding import percent
@@ -214,10 +215,10 @@ def left_for_next(config: MembershipConfig, family: Family) -> float:
         if entry(key.metric).derived:
             continue
         if key.census:
-            taken += picked(config, key, "average") + picked(config, key, "this-model")
+            taken += key.statement is not None
         elif key.counted:
             bound = key.metric == "epsilon" and key.model in claimed
-            taken += bound or picked(config, key, None)
+            taken += bound or bool(picking(config, key))
     return 1 - family.confidence - taken * family.alpha
 
 
@@ -234,8 +235,15 @@ def own_intervals(config: MembershipConfig) -> int:
     A leak has those of the advantages of its model.
     """
     keys, judged = Plan(config).keys, set(next_keys(config))
-    points = Counter((key.model, key.epsilon) for key in keys if key.metric == "attack.advantage")
-    return sum(points[key.model, key.epsilon] if key.metric == "leak" else 1 for key in judged)
+    points = Counter(
+        (key.model, key.epsilon, key.attacker)
+        for key in keys
+        if key.metric == "attack.advantage" and key.statement is None
+    )
+    return sum(
+        points[key.model, key.epsilon, key.attacker] if key.metric == "leak" else 1
+        for key in judged
+    )
 
 
 def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -> int | None:
@@ -274,7 +282,7 @@ def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -
 def _targets(config: MembershipConfig) -> Iterator[str]:
     """Yield how many targets each gate about the trainings at hand needs to pass without a leak."""
     alpha = Plan(config).family.alpha / few(config.membership.calibrating_trainings)
-    judged = {key.metric: key for key in Plan(config).keys if key.census}
+    judged = {key.metric for key in Plan(config).keys if key.census}
     for gate in config.gate:
         metric = gate.judged
         if gate.of != "this-model" or gate.max in (None, "claim") or metric not in judged:

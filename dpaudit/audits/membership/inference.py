@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,13 +23,21 @@ from numpy.typing import NDArray
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.auditor.games import LADDER, Bar, Certificate, certify
 from dpaudit.auditor.gate import bars
-from dpaudit.auditor.measure import Context, MetricKey, of_trainings, picked
+from dpaudit.auditor.measure import Context, MetricKey, of_trainings, picking
 from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.membership import calibration
-from dpaudit.audits.membership.calibration import Calibration, Curve, Judged, Trials, noise_laws
+from dpaudit.audits.membership.calibration import (
+    Calibration,
+    Curve,
+    Division,
+    Judged,
+    Trials,
+    noise_laws,
+)
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import TrainingsLook
 from dpaudit.audits.membership.design import Design, groups_of
+from dpaudit.audits.membership.planting import Background, PassControl, Reading
 from dpaudit.audits.models.subject import MemberPoint
 from dpaudit.bounds.frequentist import roc
 from dpaudit.core.estimate import Estimate
@@ -70,6 +78,23 @@ class Number(NamedTuple):
         if self.at is not None:
             return curve.rates(self.at)
         return curve.areas() if self.metric == "attack.auc" else curve.advantages(one.best_rate)
+
+    def tells(self, one: Judged) -> NDArray[np.float64]:
+        """Return what each present target adds to it, NaN for absent ones `(C, m)`.
+
+        It is whether the target is called present, or the share of the absent ones that it beats.
+        """
+        curve = one.curve
+        if self.metric == "attack.auc":
+            from scipy.stats import rankdata
+
+            absent = (~curve.present).sum(1, keepdims=True)
+            apart = np.where(curve.present, curve.scores, np.nan)
+            below = rankdata(curve.scores, axis=1) - rankdata(apart, axis=1, nan_policy="omit")
+            tells = below / np.maximum(absent, 1)
+        else:
+            tells = curve.above(one.best_rate if self.at is None else self.at)
+        return np.where(curve.present, tells, np.nan)
 
     def most(self, one: Judged) -> NDArray[np.float64]:
         """Return it in each judged training if all missing answers told their coins `(C,)`.
@@ -174,6 +199,14 @@ class TargetSampling:
         return roc.subset_share(least, most, len(present), population, alpha=half)
 
 
+def _able(
+    attacks: Mapping[str, MembershipInference], parts: Division
+) -> dict[str, MembershipInference]:
+    """Return the attacks that need no calibrating training, or all if there are some."""
+    some = len(parts.calibrating)
+    return {label: one for label, one in attacks.items() if some or not one.compares_targets}
+
+
 # Makes a key from a metric and its other fields.
 Keys = Callable[..., MetricKey]
 
@@ -200,7 +233,8 @@ class Inference:
         look: the trainings that are judged.
         level: the level of all intervals of a number in single trainings that no gate judges on
             trainings at hand.
-        trials: what the observer sees, and the coins.
+        raw: what the observer sees, and the coins.
+        ordered: whether of what is seen the order within a training counts.
         model: the model's label.
         point: the model at one ε.
         unit: what a target is.
@@ -212,11 +246,17 @@ class Inference:
     attacks: Mapping[str, MembershipInference]
     look: TrainingsLook
     level: float
-    trials: Trials
+    raw: Trials
+    ordered: bool
     model: str
     point: MemberPoint
     unit: Unit
     observer: Observer
+
+    @cached_property
+    def trials(self) -> Trials:
+        """What the attacks read, and the coins."""
+        return self.raw.comparable if self.ordered else self.raw
 
     @property
     def few(self) -> int:
@@ -230,8 +270,7 @@ class Inference:
 
     def strongest(self) -> Iterator[Measurement]:
         """Yield the numbers of the strongest attacks, as gates on trainings judge them."""
-        rates = self.context.config.membership.rates_of(self.unit)
-        yield from self._strongest(self.judged(self.trials, rates, 0.0))
+        yield from self._strongest(self.judged(self.trials, self._rates, 0.0))
 
     def measurements(
         self, view: str | None, batches: Mapping[str, NDArray[np.bool_]]
@@ -242,8 +281,8 @@ class Inference:
             view: what is seen besides, if a claim says more than the observer.
             batches: groups of targets in the judged trainings `(J, m)` by name, see `batches`.
         """
-        table, key = self.context.config.membership, self.key
-        rates, claim = table.rates_of(self.unit), self.point.claim
+        table, key, rates = self.context.config.membership, self.key, self._rates
+        claim = self.point.claim
         delta = claim.delta if claim else table.delta
         curve = [at for at in _CURVE if at not in rates and at * table.judged(self.unit) >= 2]
         scored = self.judged(self.trials, [*rates, *curve], delta)
@@ -267,41 +306,156 @@ class Inference:
             limits = (*limits, Bar(claimed))
         yield bound.measured(**self._certified(scored, claimed, delta, limits), view=view)
 
+    @property
+    def _rates(self) -> list[float]:
+        return self.context.config.membership.rates_of(self.unit)
+
     def judged(self, trials: Trials, rates: Sequence[float], delta: float) -> dict[str, Judged]:
         """Return each attack's scores of the judged trainings among some, by its label."""
-        fitted = Calibration.of(trials, self.look.parts, self.context.seed)
+        return self._judged(trials, self.look.parts, self.attacks, rates, delta)
+
+    def _judged(
+        self,
+        trials: Trials,
+        parts: Division,
+        attacks: Mapping[str, MembershipInference],
+        rates: Sequence[float],
+        delta: float = 0.0,
+    ) -> dict[str, Judged]:
+        fitted = Calibration.of(trials, parts, self.context.seed)
         return {
             label: calibration.judged(fitted, attack, rates, self.context.family, delta)
-            for label, attack in self.attacks.items()
+            for label, attack in _able(attacks, parts).items()
         }
 
     def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[Measurement]:
-        """Yield the largest of each number, of the attacks that promise most by it."""
-        for number in numbers(self.context.config.membership.rates_of(self.unit)):
-            labels = calibration.rivals(scored, number.promise, self.few)
-            key = of_trainings(self.context.config, number.key(self.key, STRONGEST))
-            subsets = self._subsets(key, len(labels))
-            censuses = [subsets.census(scored[label], number) for label in labels]
-            best = int(np.argmax([sum(census.values) for census in censuses]))
-            census = Census.largest(censuses)
-            estimate = census.estimate
-            if key.joint and self.look.last:
-                attacks = [scored[label] for label in labels]
-                estimate = average(attacks, number, self.context.family)
-            yield key.measured(estimate, event=labels[best], census=census)
+        """Yield the largest of each number, of the attacks that promise most by it.
 
-    def _subsets(self, key: MetricKey, attacks: int) -> TargetSampling:
+        Each statement that gates make has a number of its own.
+        """
+        games = {(None, None): [scored]}
+        for number in numbers(self._rates):
+            for key in of_trainings(self.context.config, number.key(self.key, STRONGEST)):
+                about = key.statement, key.attacker
+                divisions, attacks = self._divisions(key), self._attacks(key)
+                if about not in games:
+                    games[about] = [
+                        self._judged(self.trials, parts, attacks, self._rates)
+                        for parts in divisions
+                    ]
+                reading = self._reading(number, key, games[about], divisions)
+                yield self._controlled(number, key, reading, divisions)
+
+    def _divisions(self, key: MetricKey) -> list[Division]:
+        """Return which trainings calibrate and which are judged, for what a number is about.
+
+        A training that ships is judged, and all others calibrate.
+        """
+        if key.statement != "this-model":
+            return [self.look.parts]
+        trainings = self.look.trainings
+        shipped = self.context.config.membership.shipped(trainings)
+        return [Division(np.setdiff1d(trainings, one), np.array([one])) for one in shipped]
+
+    def _attacks(self, key: MetricKey) -> Mapping[str, MembershipInference]:
+        """Return the attacks that a number is the largest of, by label."""
+        if key.attacker is None:
+            return self.attacks
+        return {label: one for label, one in self.attacks.items() if not one.compares_targets}
+
+    def _controlled(
+        self, number: Number, key: MetricKey, reading: Reading, divisions: Sequence[Division]
+    ) -> Measurement:
+        """Return a number with what the rules of gates say of planted leaks, if they pass it."""
+        config, attacks = self.context.config, self._attacks(key)
+        gates = [gate for gate in picking(config, key) if gate.bounds_leak and gate.min is None]
+        if not gates or not self.look.last or len(self.raw.ended) < len(self.raw):
+            return reading.measurement
+
+        def measured(
+            trials: Trials, divisions: Sequence[Division], labels: Collection[str]
+        ) -> Reading:
+            some = {label: one for label, one in attacks.items() if label in labels}
+            rates = [] if number.at is None else [number.at]
+            games = [self._judged(trials, parts, some, rates) for parts in divisions]
+            return self._reading(number, key, games, divisions, bare=True)
+
+        control = PassControl(
+            measured,
+            Background.of(self.raw, ordered=self.ordered, own=key.attacker is None),
+            divisions,
+            tuple(attacks),
+            len(_able(attacks, divisions[0])),
+            self.moves,
+            self.context.seed,
+            1 - self.context.family.confidence,
+        )
+        return reading.measurement.model_copy(
+            update={
+                "planted": tuple(control.planted(reading.measurement, gates)),
+                "learning": control.learning(self.trials, reading),
+            }
+        )
+
+    @property
+    def moves(self) -> list[float]:
+        """By how much a planted leak moves each feature, in units of its spread `(F,)`."""
+        count = self.raw.features.shape[2]
+        return [float(not place) for place in range(count)]
+
+    def _reading(
+        self,
+        number: Number,
+        key: MetricKey,
+        games: Sequence[Mapping[str, Judged]],
+        divisions: Sequence[Division],
+        *,
+        bare: bool = False,
+    ) -> Reading:
+        """Return the largest of a number, of the attacks that promise most by it.
+
+        Args:
+            number: the number.
+            key: its key.
+            games: each attack's scores by label, for each division of the trainings.
+            divisions: which trainings calibrate and which are judged.
+            bare: whether own intervals are left out where no pass depends on them.
+        """
+        censuses, events, tells = [], [], []
+        for scored, parts in zip(games, divisions, strict=True):
+            labels = calibration.rivals(
+                scored, number.promise, calibration.few(len(parts.calibrating))
+            )
+            subsets = self._subsets(key, len(labels) * len(games), parts)
+            some = [
+                Census.known(number.values(one, one.curve).tolist())
+                if bare and key.statement != "this-model"
+                else subsets.census(one, number)
+                for one in map(scored.__getitem__, labels)
+            ]
+            events.append(labels[int(np.argmax([sum(census.values) for census in some]))])
+            tells.append(number.tells(scored[events[-1]]))
+            censuses.append(Census.largest(some))
+        census = Census.joined(censuses)
+        estimate = census.estimate
+        if key.joint and self.look.last:
+            attacks = [games[0][label] for label in labels]
+            estimate = average(attacks, number, self.context.family)
+        measurement = key.measured(estimate, event=events[0], census=census)
+        return Reading(measurement, frozenset(labels), np.concatenate(tells))
+
+    def _subsets(self, key: MetricKey, shares: int, parts: Division) -> TargetSampling:
         """Return what the census of a number is about, and the level of its intervals.
 
-        Those of numbers that gates judge on trainings at hand share the level of a joint interval.
-        Several attacks share it. About the next training, whose number has a threshold of its own
-        too, several trainings say what they show at theirs.
+        That of a number that gates judge on the training at hand is the level of a joint interval,
+        which several attacks or trainings share. About the next training, whose number has a
+        threshold of its own too, several trainings say what they show at theirs.
         """
-        at_hand = picked(self.context.config, key, "this-model")
-        level = self.context.family.alpha if at_hand else self.level
         others, seed = self.design.others(self.unit), self.context.seed
-        given = not at_hand and len(self.look.parts.judged) > 1
-        return TargetSampling(others, level / self.look.intervals / attacks, seed, given)
+        if key.statement == "this-model":
+            return TargetSampling(others, self.context.family.alpha / shares, seed)
+        given = len(parts.judged) > 1
+        return TargetSampling(others, self.level / self.look.intervals / shares, seed, given)
 
     def _exposed(
         self, one: Judged, rate: float, key: Keys, batches: Mapping[str, NDArray[np.bool_]]

@@ -32,7 +32,7 @@ from dpaudit.audits.membership.inference import Inference, bound_key, keys, numb
 from dpaudit.audits.membership.training import Packed, Training, Utility, measures
 from dpaudit.audits.membership.trainings import certified as surely_fails
 from dpaudit.audits.models.subject import MemberModel, MemberPoint, points_of
-from dpaudit.config.gate import Gate, check_rated, picked_by, rated
+from dpaudit.config.gate import NEXT, Gate, check_rated, picked_by, rated
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
@@ -57,10 +57,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         self.subject, self.context = subject, subject.context
         self.design, self.table = subject.design, subject.table
         self.attacks: dict[str, MembershipInference] = {
-            attack.label: created
-            for attack in self.context.config.inferring
-            if not (created := attack.create("attack")).compares_targets
-            or self.table.calibrating_trainings
+            attack.label: attack.create("attack") for attack in self.context.config.inferring
         }
         config, family = self.context.config, self.context.family
         self.inference = partial(Inference, self.context, self.design, self.attacks)
@@ -81,14 +78,14 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                 for observer in observers[model]:
                     key = keys(model, epsilon, unit, observer, traits.get(model, ()))
                     for number in numbers(table.rates_of(unit)):
-                        yield measure.of_trainings(config, number.key(key, STRONGEST))
+                        yield from measure.of_trainings(config, number.key(key, STRONGEST))
                     yield bound_key(key, unit, observer)
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric)
             yield MetricKey("membership.blind", model, epsilon)
-            yield measure.of_trainings(config, MetricKey("leak", model, epsilon))
+            yield from measure.of_trainings(config, MetricKey("leak", model, epsilon))
             for name in Utility._fields:
-                yield _useful_key(config, name, model, epsilon)
+                yield from _useful_keys(config, name, model, epsilon)
             yield MetricKey("utility.popular", model, epsilon)
             if config.membership.groups:
                 yield MetricKey("utility.group", model, epsilon)
@@ -159,9 +156,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             finished = trials.of(trials.ended)
             view = UNFILTERED if observer == "own-list" and probes.keeps_seen(finished) else None
             self.context.progress.stage(f"{stage}: attacks by {observer} ({unit})")
-            inference = self.inference(look, level, trials, model.label, point, unit, observer)
+            seen = trials, observer in _FREE
+            inference = self.inference(look, level, *seen, model.label, point, unit, observer)
             yield from inference.measurements(view, late[unit])
-            other = probes.of_other_trainings(trials.of(look.trainings), unit, observer, alpha)
+            shown_ = inference.trials.of(look.trainings)
+            other = probes.of_other_trainings(shown_, unit, observer, alpha)
             # The level is shared by those who see a model, and a witness sees what they see.
             if other and observer != WITNESS:
                 yield from _blind(other, blind.changed(unit=unit, observer=observer))
@@ -208,7 +207,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         for number, (unit, observer) in enumerate(blocks):
             if observer in model.observers and (whole or (unit, observer) in games):
                 trials, _, _ = self._shown(parts, number, unit, observer)
-                inference = self.inference(look, level, trials, model.label, point, unit, observer)
+                seen = trials, observer in _FREE
+                inference = self.inference(look, level, *seen, model.label, point, unit, observer)
                 shown += inference.strongest()
         shown += leaks(filter(_of_strongest, shown))
         utilities = self._useful(parts, look, *at, asked=())
@@ -216,7 +216,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         return any(
             surely_fails(gate, number.census, self.most_left, len(self.next_keys))
             for gate in self.context.config.gate
-            if gate.of in measure.NEXT
+            if gate.of in NEXT
             for number in picked_by(gate, shown, model.points())
             if number.census
         )
@@ -241,7 +241,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
         trials = Trials(features[:, :cut], features[:, cut:], present, untold)
-        return trials.comparable if observer in _FREE else trials, unanswered, marks
+        return trials, unanswered, marks
 
     def _level(self, look: TrainingsLook) -> float:
         """Return half of what is left to gates about the next training, shared by its numbers."""
@@ -264,26 +264,29 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         rows = np.array([part[training.USEFUL][0] for part in parts])
         for name, every in zip(Utility._fields, rows.T, strict=True):
             values = every[look.trainings]
-            key = _useful_key(self.context.config, name, model, epsilon)
+            metric = measure.metric_of("utility", name)
             if not np.isfinite(values).all():
                 if name in asked:
                     yield records.FindingRecord(
                         model=model,
                         about="undefined",
-                        text=f"{key.metric} is undefined in some training.",
+                        text=f"{metric} is undefined in some training.",
                         remedy="Correct what the model predicts, or gate other models.",
                         undecided=True,
                         epsilon=epsilon,
-                        metrics=(key.metric,),
+                        metrics=(metric,),
                     )
                 continue
-            most = self.subject.ratings.scale.width if rated(key.metric) else 1.0
-            # Of these trainings and these held-out interactions it is known.
-            census = Census.known(every[look.parts.judged].tolist())
-            estimate = census.estimate
-            if key.joint and look.last:
-                estimate = joint_mean(values, family, most=most)
-            yield key.measured(estimate, census=census)
+            most = self.subject.ratings.scale.width if rated(metric) else 1.0
+            for key in _useful_keys(self.context.config, name, model, epsilon):
+                # Of these trainings and these held-out interactions it is known.
+                at_hand = key.statement == "this-model"
+                shipped = self.table.shipped(look.trainings) if at_hand else look.parts.judged
+                census = Census.known(every[shipped].tolist())
+                estimate = census.estimate
+                if key.joint and look.last:
+                    estimate = joint_mean(values, family, most=most)
+                yield key.measured(estimate, census=census)
             if name == "ndcg":
                 yield MetricKey("utility.popular", model, epsilon).measured(self.popular)
         by_group = np.stack([part[training.BY_GROUP][0] for part in parts])[look.parts.judged]
@@ -307,7 +310,9 @@ def _of_strongest(number: RecordPart) -> bool:
     return number.attack == STRONGEST and number.observer != WITNESS
 
 
-def _useful_key(config: MembershipConfig, name: str, model: str, epsilon: float) -> MetricKey:
+def _useful_keys(
+    config: MembershipConfig, name: str, model: str, epsilon: float
+) -> list[MetricKey]:
     metric = measure.metric_of("utility", name)
     return measure.of_trainings(config, MetricKey(metric, model, epsilon))
 

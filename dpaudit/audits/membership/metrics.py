@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dpaudit.record import shared
-from dpaudit.record.fields import AT, ATTACK, EVENT, OBSERVER, UNIT, Field
+from dpaudit.record.fields import AT, ATTACK, EVENT, OBSERVER, STATEMENT, UNIT, Field
 from dpaudit.record.metric import ATTACKS, Column, Metric
-from dpaudit.record.shared import SEEN
+from dpaudit.record.shared import ABOUT, SEEN
 
 GROUP = Field("group", "the group of targets")
 _MEMBERS = {"membership": ""}
 _LISTED = {"membership": "of models that show lists"}
 # A true-positive rate is named with its false-positive rate.
 _AT_RATE = ("{attack}", "{unit} ({observer})", "{at:g} false positives")
+_OF_STATEMENT = (*_AT_RATE, "{statement}", "attacker {attacker}")
 
 METRICS = (
     shared.EPSILON.of("membership"),
@@ -25,13 +26,16 @@ METRICS = (
     shared.UTILITY_PRECISION.of("membership", "of models that show lists"),
     shared.UTILITY_RECALL.of("membership", "of models that show lists"),
     Metric("utility.hits", "share of users whose list shows a held-out item", "share",
-           _LISTED, larger="better", role="utility", columns=(Column("hit rate", brief=False),),
+           _LISTED, optional=(STATEMENT,), larger="better", role="utility",
+           columns=(Column("hit rate", brief=False),),
            quantity="hit rate of lists"),
     Metric("utility.mrr", "mean reciprocal rank of the first held-out item of a list", "share",
-           _LISTED, larger="better", role="utility", columns=(Column("MRR", brief=False),),
+           _LISTED, optional=(STATEMENT,), larger="better", role="utility",
+           columns=(Column("MRR", brief=False),),
            quantity="reciprocal rank of lists"),
     Metric("utility.coverage", "share of all items that a list shows", "share",
-           _LISTED, larger="better", role="utility", columns=(Column("coverage", brief=False),),
+           _LISTED, optional=(STATEMENT,), larger="better", role="utility",
+           columns=(Column("coverage", brief=False),),
            quantity="coverage of lists"),
     shared.UTILITY_RMSE.of("membership", "of models that predict ratings"),
     shared.UTILITY_MAE.of("membership", "of models that predict ratings"),
@@ -39,9 +43,9 @@ METRICS = (
     Metric("attack.tpr", "true-positive rate of membership inference at a false-positive rate that "
            "is pooled over targets, so it is no single person's own rate", "share", _MEMBERS,
            (ATTACK, AT, *SEEN),
-           optional=(EVENT,), larger="worse", role="attack", section=ATTACKS,
+           optional=(EVENT, *ABOUT), larger="worse", role="attack", section=ATTACKS,
            columns=(Column("TPR at {at} FPR"),), quantity="true positives of attack", orders=True,
-           places=_AT_RATE),
+           places=_OF_STATEMENT),
     shared.ATTACK_ADVANTAGE.of("membership"),
     shared.LEAK.of("membership"),
     Metric("membership.roc", "ROC point of the strongest membership inference: true-positive rate "

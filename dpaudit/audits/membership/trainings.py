@@ -25,13 +25,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpaudit.auditor.gate import Needed, Ruling, Trainings
-from dpaudit.auditor.measure import NEXT
+from dpaudit.auditor.gate import Needed, Ruling, Trainings, compare_interval
 from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.membership.calibration import coins_needed
 from dpaudit.audits.membership.config import MOST_CALIBRATING, default_calibrating
+from dpaudit.audits.membership.controls import controlled
 from dpaudit.bounds.frequentist.intervals import draws_needed, next_exceeds, share_wealth
-from dpaudit.config.gate import Gate, picked_by, rated
+from dpaudit.config.gate import NEXT, Gate, picked_by, rated
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Family, Measurement, Outcome
@@ -60,17 +60,9 @@ def trainings_for(judged: int, calibrating: int | None = None) -> int:
     )
 
 
-def threshold(gate: Gate) -> float:
-    """Return the threshold of a gate on numbers of trainings, which is never a claim."""
-    limit = gate.max if gate.min is None else gate.min
-    if limit is None or limit == "claim":
-        raise TypeError("a gate on numbers of trainings has a number as its threshold")
-    return limit
-
-
 def breaks(gate: Gate, numbers: Sequence[float]) -> Flags:
     """Return which numbers break a gate's threshold."""
-    limit, falls = threshold(gate), gate.min is not None
+    limit, falls = gate.threshold, gate.min is not None
     return tuple(number < limit if falls else number > limit for number in numbers)
 
 
@@ -97,6 +89,23 @@ def certified(gate: Gate, census: Census, alpha: float, numbers: int) -> bool:
         numbers: how many numbers these gates judge, each as often as gates do.
     """
     return share_wealth(_surely(gate, census), alpha) * alpha >= 2 * numbers
+
+
+def passes_alone(gate: Gate, measurement: Measurement, alpha: float) -> bool:
+    """Return whether a number passes a gate by the gate's own rule, if it were the only one.
+
+    Args:
+        gate: the gate.
+        measurement: the number, which has a census.
+        alpha: the level of gates about the next training.
+    """
+    census = measurement.census
+    if census is None:
+        raise TypeError("a number of trainings has a census")
+    if gate.of == "average":
+        return compare_interval(gate, measurement, gate.threshold, "").outcome == "pass"
+    trainings = JudgedTrainings.of([(gate, [measurement])], alpha, judged=len(census.values))
+    return trainings.judge(gate, measurement, census).outcome == "pass"
 
 
 def least_certified(alpha: float, numbers: int) -> int:
@@ -184,6 +193,10 @@ class JudgedTrainings(Trainings):
         spent = sum(census.level for census in distinct.values() if census)
         return cls(length, exceeding(counting), of_gates, numbers, alpha, spent, **others)
 
+    def controlled(self, gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
+        """Return what is left of a pass, given what the same rule says of planted leaks."""
+        return controlled(gate, measurement, ruling)
+
     def breaking(self, gate: Gate, measurement: Measurement) -> float:
         """Return the share of trainings in which a gate's threshold may be broken."""
         census = measurement.census
@@ -245,7 +258,7 @@ class JudgedTrainings(Trainings):
                 f"{shown} other gates and claims take the whole error probability",
                 "remove some of them, or lower audit.confidence",
             )
-        limit, beyond = threshold(gate), "above" if gate.min is None else "below"
+        limit, beyond = gate.threshold, "above" if gate.min is None else "below"
         count, numbers = len(census.values), len(self.of_numbers)
         surely = _surely(gate, census)
         by = ", by its own interval," if census.alpha else ""
@@ -267,7 +280,7 @@ class JudgedTrainings(Trainings):
         count, shown = len(census.values), _shown(census)
         may, seen = sum(may_break(gate, measurement, census)), sum(breaks(gate, census.values))
         perhaps = ", or may be by the reverse attack or missing answers" if may > seen else ""
-        beyond = f"{'above' if gate.min is None else 'below'} {threshold(gate):g}{perhaps}"
+        beyond = f"{'above' if gate.min is None else 'below'} {gate.threshold:g}{perhaps}"
         tally = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
         if count == 1:
             tally = f"the judged training is {'' if may else 'not '}{beyond}"
@@ -322,7 +335,7 @@ class JudgedTrainings(Trainings):
 
     def _at_hand(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling:
         """Judge whether every judged training keeps a threshold, with the sampling of targets."""
-        limit, mirror = threshold(gate), entry(measurement.metric).mirror
+        limit, mirror = gate.threshold, entry(measurement.metric).mirror
         low, high = min(census.lower), max(census.upper)
         shown = f"{_shown(census)} with the sampling of targets {low:.4g} to {high:.4g},"
         if not self.hold:
@@ -405,7 +418,7 @@ def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTraini
                 # Trainings that end early have used up the share of all that were planned.
                 whole = result.family.alpha * _intervals(measurement, result)
                 level = whole if stated else measurement.census.level
-                deciding[(*measurement.key, gate.of)] = level
+                deciding[measurement.key] = level
             elif gate.of == "average" or not measurement.census:
                 # Trainings that end early keep what is planned for means, and have none.
                 joint = not entry(measurement.metric).derived and (
@@ -416,7 +429,11 @@ def judged_trainings(result: AuditResult, gates: Sequence[Gate]) -> JudgedTraini
     left = 1 - result.family.confidence - sum(deciding.values())
     # Rounding of shares that add up to the whole.
     table = result.config.get("membership", {})
-    counts = (len(one.census.values) for one in result.measurements if one.census)
+    counts = (
+        len(one.census.values)
+        for one in result.measurements
+        if one.census and one.statement is None
+    )
     return JudgedTrainings.of(
         judged,
         max(left, 0.0),
@@ -431,13 +448,16 @@ def _intervals(measurement: Measurement, result: AuditResult) -> int:
     """Return how many joint intervals a number rests on: a leak on those of all its advantages."""
     if measurement.metric != "leak":
         return 1
-    of_model = "attack.advantage", STRONGEST, measurement.model, measurement.epsilon
-    every = [(m.metric, m.attack, m.model, m.epsilon) for m in result.measurements]
-    return every.count(of_model)
+    about = measurement.model, measurement.epsilon, measurement.statement, measurement.attacker
+    return sum(
+        (m.metric, m.attack) == ("attack.advantage", STRONGEST)
+        and (m.model, m.epsilon, m.statement, m.attacker) == about
+        for m in result.measurements
+    )
 
 
 def _mean(gate: Gate, measurement: Measurement, census: Census, family: Family) -> Needed | None:
-    metric, limit = entry(measurement.metric), threshold(gate)
+    metric, limit = entry(measurement.metric), gate.threshold
     if rated(measurement.metric):
         return None  # their interval has the width of the rating scale, which is not known here
     least = -1.0 if measurement.metric in ("attack.advantage", "leak") else 0.0

@@ -45,7 +45,7 @@ def render(result: AuditResult) -> str:
         card=card,
         sheet=sheet(card),
         appendix=appendix(card),
-        outcome=palette.RUN[result.outcome],
+        outcome=palette.run(result),
         badge=verdicts.badge(part, part.models),
     )
 

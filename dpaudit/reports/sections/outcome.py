@@ -48,7 +48,7 @@ def decision_of(result: AuditResult) -> Decision:
     if result.waived:
         listed = ", ".join(sorted(result.waived))
         sentences = [*sentences, f"It does not count what is waived: {listed}."]
-    return Decision(palette.RUN[result.outcome], sentences)
+    return Decision(palette.run(result), sentences)
 
 
 def reason_of(result: AuditResult) -> str:
@@ -108,6 +108,8 @@ def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
     comparison = _comparison(gate, measurement, result, alone=len(record.numbers) < 2)
     if record.outcome == "fail":
         return comparison
+    if record.strength:
+        return f"{record.strength[:1].upper()}{record.strength[1:]}; {record.remedy}"
     if record.trainings:
         open_ = "This run is too small to tell on which side of the limit the model is"
         return f"{open_}: {comparison}; {record.trainings} trainings like these decide it"
@@ -161,6 +163,7 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
         several = "Both gates pass." if len(judged) == 2 else f"All {len(judged)} gates pass."
         yield several if len(judged) > 1 else "The gate passes."
         yield from _nearest(result, judged)
+        yield from dict.fromkeys(record.strength for _, record in judged[:1] if record.strength)
     elif tested or result.outcome != "no decision":
         yield "Every gate is waived." if result.gates else "No gate is set."
     if tested:

@@ -272,7 +272,7 @@ def _stated(result: AuditResult, name: str) -> str | None:
 
 def headline(result: AuditResult) -> str:
     """Return the outcome, how many models have which badge, and the outcomes of the gates."""
-    return f"{palette.RUN[result.outcome].shown}. {counts(result)}"
+    return f"{palette.run(result).shown}. {counts(result)}"
 
 
 def counts(result: AuditResult) -> str:

@@ -21,7 +21,7 @@ from dpaudit.reports.palette import Word
 from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import meter, verdicts
 from dpaudit.reports.sections.outcome import next_step, reason_of
-from tests.support.membership_records import game, measured, record
+from tests.support.membership_records import controlled, game, measured, record
 from tests.support.records import make_result
 
 OBSERVERS = ("scores", "own-list", "factors")
@@ -69,7 +69,12 @@ def _bound(lower: float) -> Any:
 def judged(result: AuditResult, *gates: Gate) -> AuditResult:
     """The record of a run whose config has these gates."""
     stated = {**result.config, "gate": [gate.model_dump(mode="json") for gate in gates]}
-    return judge_run(result.model_copy(update={"config": stated}), date(2026, 1, 1), gates=gates)
+    numbers = [
+        controlled(one, *(gate for gate in gates if gate.judged == one.metric))
+        for one in result.measurements
+    ]
+    stated_result = result.model_copy(update={"config": stated, "measurements": numbers})
+    return judge_run(stated_result, date(2026, 1, 1), gates=gates)
 
 
 def shown(result: AuditResult) -> dict[str, str]:

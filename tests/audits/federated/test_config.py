@@ -79,8 +79,8 @@ def test_what_asks_about_submissions_where_there_are_none_is_refused(
     ("gate", "changes", "words"),
     [
         ({"metric": "transcript.auc", "max": 0.9}, {}, "no gate may use 'transcript.auc'"),
-        ({"metric": "attack.auc", "max": "claim"}, {}, "belong to metric 'epsilon'"),
-        ({"metric": "attack.auc", "max": 0.9, "detectable": 2}, {}, "belong to metric 'epsilon'"),
+        ({"metric": "attack.auc", "max": "claim"}, {}, "belongs to metric 'epsilon'"),
+        ({"metric": "attack.auc", "min": 0.1, "detectable": 2}, {}, "belongs to max of metrics"),
     ],
 )
 def test_gates_that_cannot_be_judged_are_refused(

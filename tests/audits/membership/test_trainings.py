@@ -292,16 +292,16 @@ def test_trainings_at_hand_are_judged_by_their_own_intervals(
 ) -> None:
     observed, chosen = census(np.array(values), alpha=ALPHA / 2), gate(of="this-model")
     one = measured(observed)
-    said, reason, _ = JudgedTrainings.of([], ALPHA).judge(chosen, one, observed)
+    said, reason, *_ = JudgedTrainings.of([], ALPHA).judge(chosen, one, observed)
     assert said == word
     assert "with the sampling of targets" in reason
-    said, reason, _ = JudgedTrainings.of([], ALPHA, hold=False).judge(chosen, one, observed)
+    said, reason, *_ = JudgedTrainings.of([], ALPHA, hold=False).judge(chosen, one, observed)
     assert (said, "do not hold together" in reason) == ("inconclusive", True)
 
 
 def test_the_reverse_of_an_attack_keeps_trainings_at_hand_from_passing() -> None:
     observed, chosen = census(np.array([0.05, 0.06])), gate(of="this-model")
-    said, reason, _ = JudgedTrainings.of([], ALPHA).judge(chosen, measured(observed), observed)
+    said, reason, *_ = JudgedTrainings.of([], ALPHA).judge(chosen, measured(observed), observed)
     assert (said, "the reverse attack may have 0.97" in reason) == ("inconclusive", True)
 
 
@@ -309,7 +309,7 @@ def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
     chosen, one = gate(), measured(census(np.linspace(0.48, 0.52, 12)))
     coming = JudgedTrainings.of([(chosen, [one])], ALPHA)
     assert one.census is not None
-    _, said, remedy = coming.judge(chosen, one, one.census)
+    _, said, remedy, _ = coming.judge(chosen, one, one.census)
     assert said.startswith("0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings")
     assert said.endswith("19 judged trainings")
     assert remedy == "raise membership.trainings"
