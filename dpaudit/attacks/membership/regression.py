@@ -99,8 +99,8 @@ class RegressionLira(roles.MembershipInference):
         able = np.flatnonzero(spread > _ROUNDING * (np.abs(own).max((0, 1)) + np.abs(center)))
         basis = _basis(reference, known.shape[1])
         for block in [able] if self.joint and len(able) else able[:, None]:
-            of_block = (features[:, :, block] / spread[block] for features in (shown, known))
-            ratios += _log_ratios(*of_block, present, basis)
+            mine, theirs = (each[:, :, block] / spread[block] for each in (shown, known))
+            ratios += _log_ratios(mine, theirs, present, basis)
         return ratios
 
 
@@ -167,21 +167,22 @@ class _Laws(NamedTuple):
         weights = np.full((2, basis.shape[1]), _RIDGE)
         weights[:, 0] = 0
         prior = np.diag(weights.reshape(-1) + _DIAGONAL * len(rows))
-        solver = np.linalg.inv(rows.T @ rows + prior)
-        levels = solver @ (rows.T @ values)
-        squares = (values - rows @ levels) ** 2
+        solver = np.linalg.inv(_products(rows, rows) + prior)
+        levels = solver @ _products(rows, values)
+        squares = (values - _predictions(rows, levels)) ** 2
         size_of = squares.mean(0) + _ROUNDING
         squares = squares / size_of
-        logs = solver @ (rows.T @ np.log(squares + _LEAST_SQUARE))
+        logs = solver @ _products(rows, np.log(squares + _LEAST_SQUARE))
         logs[0] += _BIAS
         # Fisher's scoring of normal residuals: the information of ln σ² is half of AᵀA.
         for _ in range(_STEPS):
-            ratios = squares * np.exp(-np.clip(rows @ logs, -_EXTREME, _EXTREME))
-            logs += solver @ (rows.T @ (np.minimum(ratios, _OUTLIER) - 1))
+            expected = np.exp(np.clip(_predictions(rows, logs), -_EXTREME, _EXTREME))
+            slopes = _products(rows, np.minimum(squares / expected, _OUTLIER) - 1)
+            logs += solver @ (slopes - prior @ logs)
 
         def of_coins(coefficients: Numbers) -> Numbers:
             absent, change = np.split(coefficients, 2)
-            return np.stack((basis @ absent, basis @ (absent + change)))
+            return np.stack([_predictions(basis, each) for each in (absent, absent + change)])
 
         variances = size_of * np.exp(np.clip(of_coins(logs), -_EXTREME, _EXTREME))
         return cls(of_coins(levels), np.sqrt(variances))
@@ -234,7 +235,8 @@ class _Effects:
         count, size, _ = self.z.shape
         total = self.z.sum(0)
         # Σ_{s≠t} z_s z_tᵀ = (Σ z)(Σ z)ᵀ − Σ z zᵀ
-        products = _damped(total.T @ total - np.einsum("tif,tig->fg", self.z, self.z))
+        same = self.z.reshape(count * size, -1)
+        products = _damped(_products(total, total) - _products(same, same))
         return _within(products / (count * (count - 1) * size), self.covariance)
 
     def common_of(self, other: Numbers) -> Numbers:
@@ -245,9 +247,9 @@ class _Effects:
         targets = self.present.shape[1]
         start = targets if len(other) - targets >= _ENOUGH else 0
         mine, theirs = self.z[0, start:], other[start:]
-        products = _damped((mine.T @ theirs + theirs.T @ mine) / (2 * len(mine)))
-        theirs = np.concatenate((mine, theirs))
-        roots = np.linalg.cholesky(np.stack((self.covariance, _moments(theirs))))
+        products = _damped(_products(mine, theirs) / len(mine))
+        pairs = _moments(np.concatenate((mine, theirs)))
+        roots = np.linalg.cholesky(np.stack((self.covariance, pairs)))
         unit = roots[0] @ np.linalg.inv(roots[1])
         return _within(unit @ products @ unit.T, self.covariance)
 
@@ -262,7 +264,7 @@ class _Effects:
         gaps, variances = self._gaps(within), self._variances(within)
         count, times = len(self.present), self.present.sum(0)
         targets, features = len(times), self.z.shape[2]
-        sums = np.stack([(which[:, :, None] * self.z[:, :targets]).sum(0) for which in self._coins])
+        sums = self._sums()
         away = (shown[:, None] - laws.means)[:, :, :targets] / laws.deviations[:, :targets]
         logs = np.log(laws.deviations[:, :targets]).sum(2)
         ratios = np.broadcast_to(logs[0] - logs[1], away[:, 0, :, 0].shape).copy()
@@ -271,9 +273,9 @@ class _Effects:
             seen = np.array((count - present, present))
             averages = (sums[:, among] / np.maximum(seen, 1)[:, None, None]).transpose(1, 0, 2)
             gain, left = _predicted(seen, common, gaps, within)
-            mean = (averages.reshape(-1, 2 * features) @ gain.T).reshape(-1, 2, features)
+            mean = _predictions(averages.reshape(-1, 2 * features), gain.T)
             inverse = np.linalg.inv(left)
-            z = away[:, :, among] - mean.transpose(1, 0, 2)
+            z = away[:, :, among] - mean.reshape(-1, 2, features).transpose(1, 0, 2)
             squares = np.einsum("tcif,cfg,tcig->tci", z, inverse, z) / variances[among]
             # ln t_ν(z; C) = −ln |C|/2 − (ν + F)/2 ln(1 + zᵀC⁻¹z/ν) + constant
             densities = -(_FREEDOM + features) / 2 * np.log1p(squares / _FREEDOM)
@@ -282,35 +284,34 @@ class _Effects:
         return ratios
 
     @property
-    def _coins(self) -> tuple[Mask, Mask]:
-        return ~self.present, self.present
+    def _coins(self) -> Mask:
+        """Whether each training is without each target, and whether it is with it `(2, R, m)`."""
+        return np.stack((~self.present, self.present))
 
     def _gaps(self, within: Numbers) -> Numbers:
         """Return the covariance of the targets' own gaps d `(F, F)`."""
-        none: Numbers = np.zeros_like(within)
         if len(self.present) < _OWN_GAP:
-            return none
-        times = np.stack([which.sum(0) for which in self._coins])
+            return np.zeros_like(within)
+        times = self._coins.sum(1)
         both = (times > 0).all(0)
-        if not both.any():
-            return none
-        z = self.z[:, : len(both)]
-        without, mean = (
-            (which[:, :, None] * z).sum(0)[both] / count[both, None]
-            for which, count in zip(self._coins, times, strict=True)
-        )
-        apart = mean - without
+        without, present = self._sums()[:, both] / times[:, both, None]
+        apart = present - without
         noise = (1 / times[:, both]).sum()
-        gaps = _damped(apart.T @ apart - noise * within) / both.sum()
+        gaps = _damped(_products(apart, apart) - noise * within) / max(1, both.sum())
         values, vectors = np.linalg.eigh(gaps)
         return (vectors * np.maximum(values, 0)) @ vectors.T
+
+    def _sums(self) -> Numbers:
+        """Return the sums of z over the trainings without each target, and with it `(2, m, F)`."""
+        sums: Numbers = np.einsum("crm,rmf->cmf", self._coins, self.z[:, : self.present.shape[1]])
+        return sums
 
     def _variances(self, within: Numbers) -> Numbers:
         """Return each target's variance relative to that of all, shrunk to 1 `(m,)`."""
         count, targets = self.present.shape
         if count < _OWN_VARIANCE:
             return np.ones(targets)
-        parts = self._coins if count >= _OWN_GAP else (np.ones_like(self.present),)
+        parts = self._coins if count >= _OWN_GAP else np.ones((1, count, targets))
         squares, freedom = np.zeros(targets), np.zeros(targets)
         for which in parts:
             times = which.sum(0)
@@ -358,15 +359,28 @@ def _predicted(
     return weights, parts + within
 
 
+# Neither depends on the number of threads of a library for matrices.
+def _products(rows: Numbers, others: Numbers) -> Numbers:
+    """Return Σ x yᵀ over the rows of two arrays `(n, J)` and `(n, K)`."""
+    products: Numbers = np.einsum("nj,nk->jk", rows, others)
+    return products
+
+
+def _predictions(rows: Numbers, coefficients: Numbers) -> Numbers:
+    """Return the products of rows `(n, J)` with coefficients `(J, K)`."""
+    products: Numbers = np.einsum("nj,jk->nk", rows, coefficients)
+    return products
+
+
 def _moments(z: Numbers) -> Numbers:
     """Return the damped second moments of residuals `(n, F)`, never singular `(F, F)`."""
-    moments = _damped(z.T @ z / len(z))
+    moments = _damped(_products(z, z) / len(z))
     return moments + _LEAST_SQUARE * (np.trace(moments) + _LEAST_SQUARE) * np.eye(len(moments))
 
 
 def _damped(moments: Numbers) -> Numbers:
-    """Return moments `(F, F)` of which those of different features count in part."""
-    return moments * np.where(np.eye(len(moments)), 1, _SHARED)
+    """Return the symmetric part of moments `(F, F)`, those of different features in part."""
+    return (moments + moments.T) / 2 * np.where(np.eye(len(moments)), 1, _SHARED)
 
 
 def _within(common: Numbers, covariance: Numbers) -> Numbers:
