@@ -19,6 +19,7 @@ from scipy.special import ndtri
 from scipy.stats import t as student
 
 from dpaudit.attacks.base import MembershipInference
+from dpaudit.auditor.gate import Ruling
 from dpaudit.auditor.measure import Context
 from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership import decisions
@@ -28,7 +29,6 @@ from dpaudit.audits.membership.controls import controlled
 from dpaudit.audits.membership.inference import Inference
 from dpaudit.audits.membership.planting import PassControl
 from dpaudit.audits.membership.trainings import passes_alone
-from dpaudit.auditor.gate import Ruling
 from dpaudit.execution.executor import INLINE
 
 RATE = 0.01

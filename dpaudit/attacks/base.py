@@ -169,6 +169,18 @@ class SubmissionTest(Attack):
         """Return a new reader of these pairs."""
 
 
+class Covariates(NamedTuple):
+    """What the attacker knows of interactions or users beforehand, the same in every training.
+
+    Attributes:
+        targets: of the targets `(m, X)`.
+        population: of the population `(p, X)`.
+    """
+
+    targets: Numbers
+    population: Numbers
+
+
 class Signals(NamedTuple):
     """What an observer computes about each target in each training.
 
@@ -179,15 +191,21 @@ class Signals(NamedTuple):
         fit: one number, larger where the model fits the target better `(T, m)`.
         population: the same number for interactions that no model was trained on `(T, p)`; p may
             be 0.
+        strangers: the features of these interactions `(T, p, F)`; None if they are not kept.
+        covariates: what is known of targets and population beforehand; None if nothing is.
     """
 
     features: Numbers
     fit: Numbers
     population: Numbers
+    strangers: Numbers | None = None
+    covariates: Covariates | None = None
 
     def of(self, trainings: NDArray[np.bool_]) -> Signals:
         """Return the signals of some trainings (mask `(T,)`)."""
-        return Signals(*(signal[trainings] for signal in self))
+        features, fit, population = (signal[trainings] for signal in self[:3])
+        strangers = None if self.strangers is None else self.strangers[trainings]
+        return Signals(features, fit, population, strangers, self.covariates)
 
 
 class MembershipInference(Attack):

@@ -140,8 +140,10 @@ def _membership(attack: roles.MembershipInference, _: Sequence[releases.View]) -
     attackers = np.arange(2 * _TRIALS) % 2 == 0
     for population in (_ITEMS, 0):
         features = rng.normal(size=(2 * _TRIALS, _VALUES, 2)) + present[:, :, None]
-        strangers = rng.normal(size=(2 * _TRIALS, population)) - 2.0
-        signals = roles.Signals(features, features[:, :, 0] - 2.0, strangers)
+        strangers = rng.normal(size=(2 * _TRIALS, population, 2)) - 2.0
+        known = roles.Covariates(rng.normal(size=(_VALUES, 2)), rng.normal(size=(population, 2)))
+        fit = features[:, :, 0] - 2.0
+        signals = roles.Signals(features, fit, strangers[:, :, 0], strangers, known)
         inputs = (signals.of(~attackers), signals.of(attackers), present[attackers])
         words = f"score with a population of {population}"
         yield Call(words, inputs, attack.score, (_TRIALS, _VALUES))

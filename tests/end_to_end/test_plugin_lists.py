@@ -87,7 +87,7 @@ def test_an_attack_on_membership_is_run_by_default(package: Any, tmp_path: Path)
     assert isinstance(config, MembershipConfig)
     labels = [attack.label for attack in config.inferring]
     assert labels[-2:] == ["mine", "mine shy"]
-    assert labels[:3] == ["conjugate-lira", "lira", "lira own variance"]
+    assert labels[:3] == ["conjugate-lira", "regression-lira", "regression-lira joint"]
     # Results of attacks depend on its code.
     assert "scratch" in config.plugins
     with pytest.raises(ValidationError, match="'global-threshold' or 'mine', or remove"):
@@ -95,7 +95,9 @@ def test_an_attack_on_membership_is_run_by_default(package: Any, tmp_path: Path)
     path = tmp_path / "own.toml"
     done = CliRunner().invoke(main, ["init", str(path), "--recommender", "most-popular"])
     assert done.exit_code == 0, done.output
-    assert "# by default conjugate-lira, lira, rmia, global-threshold, mine;" in path.read_text()
+    assert "# by default conjugate-lira, regression-lira, lira, rmia, global-threshold, mine;" in (
+        path.read_text()
+    )
 
 
 def test_a_test_of_submissions_is_run_by_default(package: Any) -> None:

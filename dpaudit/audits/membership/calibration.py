@@ -40,7 +40,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.base import MembershipInference, Numbers, Signals
+from dpaudit.attacks.base import Covariates, MembershipInference, Numbers, Signals
 from dpaudit.attacks.membership.features import direction
 from dpaudit.auditor.games import CoinScores, Level, bound
 from dpaudit.audits.membership.config import chooses_by_targets, choosing_targets
@@ -100,12 +100,14 @@ class Trials:
         present: whether each target is in the data of each training `(T, m)`.
         unanswered: the share of what was asked of each target that has no answer `(T, m)`; None
             if everything is answered.
+        covariates: what is known of targets and population beforehand; None if nothing is.
     """
 
     features: Numbers
     population: Numbers
     present: Mask
     unanswered: Numbers | None = None
+    covariates: Covariates | None = None
 
     def __len__(self) -> int:
         return len(self.present)
@@ -114,7 +116,8 @@ class Trials:
         """Return some of the trainings, in this order (indices `(n,)`)."""
         lacking = None if self.unanswered is None else self.unanswered[which]
         features, population = self.features[which], self.population[which]
-        return type(self)(features, population, self.present[which], lacking)
+        present = self.present[which]
+        return type(self)(features, population, present, lacking, self.covariates)
 
     @property
     def ended(self) -> Rows:
@@ -124,7 +127,10 @@ class Trials:
     def among(self, which: Rows) -> Self:
         """Return the same trainings with some of the targets, in this order (indices `(n,)`)."""
         lacking = None if self.unanswered is None else self.unanswered[:, which]
-        return type(self)(self.features[:, which], self.population, self.present[:, which], lacking)
+        features, present, known = self.features[:, which], self.present[:, which], self.covariates
+        if known is not None:
+            known = known._replace(targets=known.targets[which])
+        return type(self)(features, self.population, present, lacking, known)
 
     @property
     def comparable(self) -> Self:
@@ -169,7 +175,7 @@ class Trials:
         features[:, :, 0] = planted(noise, epsilon, delta, self.present, rng)
         ended = np.isin(np.arange(len(self)), self.ended)
         features[~ended] = population[~ended] = np.nan
-        return type(self)(features, population, self.present)
+        return replace(self, features=features, population=population, unanswered=None)
 
     def scores(self, attack: MembershipInference, reference: Trials) -> Numbers:
         """Return an attack's score of each target in each training `(T, m)`.
@@ -212,7 +218,7 @@ class Trials:
     def _signals(self, toward: Numbers) -> Signals:
         blocks = self.features, self.population
         fit, population = (np.einsum("tmf,f->tm", block, toward) for block in blocks)
-        return Signals(self.features, fit, population)
+        return Signals(self.features, fit, population, self.population, self.covariates)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from dpaudit.attacks.base import Covariates
 from dpaudit.attacks.membership.features import Known, Pairs, Users
 from dpaudit.audits.membership.config import FEWEST_HELD_OUT, Membership
 from dpaudit.core.errors import ConfigError, DataError
@@ -387,6 +388,22 @@ class Design:
         history.data[:] = 1
         places = np.searchsorted(self.listed, self.observed).astype(np.int32)
         return Known(history, self.listed, places)
+
+    def covariates(self, unit: Unit) -> Covariates:
+        """Return log popularity of items and log activity of users, in what the attacker knows.
+
+        Of target users it is the mean log popularity of their items; they have no population.
+        """
+        history = self.knowledge.history
+        popular = np.log1p(np.bincount(history.indices, minlength=history.shape[1]))
+        active = np.log1p(np.diff(history.indptr))
+        if unit == "user":
+            sizes = np.maximum(np.diff(history.indptr)[self.users], 1)
+            had = (history[self.users] @ popular) / sizes
+            return Covariates(np.stack((had, active[self.users]), axis=1), np.empty((0, 2)))
+        of = self.tested
+        both = np.stack((popular[of.items], active[of.users]), axis=1)
+        return Covariates(*np.split(both, [len(self.rows)]))
 
     @cached_property
     def listed(self) -> Indices:

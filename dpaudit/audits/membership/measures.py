@@ -240,7 +240,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         features = block[:, :, : -training.BESIDE + bool(is_output)]
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
-        trials = Trials(features[:, :cut], features[:, cut:], present, untold)
+        covariates = self.design.covariates(unit)
+        trials = Trials(features[:, :cut], features[:, cut:], present, untold, covariates)
         return trials, unanswered, marks
 
     def _level(self, look: TrainingsLook) -> float:

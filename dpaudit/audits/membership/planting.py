@@ -42,6 +42,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.attacks.base import Covariates
 from dpaudit.audits.membership.calibration import Division, Trials
 from dpaudit.audits.membership.controls import MORE, chance, leak_of
 from dpaudit.audits.membership.trainings import passes_alone
@@ -104,12 +105,14 @@ class Background:
         ordered: whether the order of scores within a training counts, so that answers move; they
             flip otherwise.
         own: whether each target has a level of its own, which the attacker's trainings show.
+        covariates: what the attacker knows of targets and population beforehand, if anything.
     """
 
     shown: Numbers
     targets: int
     ordered: bool
     own: bool
+    covariates: Covariates | None = None
 
     @classmethod
     def of(cls, trials: Trials, *, ordered: bool, own: bool) -> Self:
@@ -120,7 +123,7 @@ class Background:
         shown = np.concatenate((seen.features, seen.population), axis=1)[:, :, :count].copy()
         targets = trials.present.shape[1]
         shown[:, :targets][trials.present] = np.nan
-        return cls(shown, targets, ordered, own)
+        return cls(shown, targets, ordered, own, trials.covariates)
 
     def assumed(self, seed: int) -> Self:
         """Return it for as many targets whose spread between trainings is a tenth of all."""
@@ -263,7 +266,8 @@ class Background:
         else:
             top = np.nanmax(shown[:, :, 0], axis=1, keepdims=True)
             answers[:, :, 0] = np.where(moved, top, answers[:, :, 0])
-        trials = Trials(answers, shown[:, self.targets :], present)
+        population = shown[:, self.targets :]
+        trials = Trials(answers, population, present, covariates=self.covariates)
         return trials.comparable if self.ordered else trials
 
     def _step(self, leak: Leak, moves: Numbers) -> Numbers:

@@ -35,7 +35,10 @@ def test_the_order_is_that_of_the_fit_in_the_direction_of_presence(shift: float)
 def test_one_threshold_holds_for_other_units_and_offsets_of_the_fit() -> None:
     seen, reference, _, present = signals(1.0)
     expected = GlobalThreshold().score(seen, reference, present)
-    moved = [Signals(*(signal * 1e6 - 40 for signal in of)) for of in (seen, reference)]
+    moved = [
+        Signals(of.features * 1e6 - 40, of.fit * 1e6 - 40, of.population * 1e6 - 40)
+        for of in (seen, reference)
+    ]
     scores = GlobalThreshold().score(moved[0], moved[1], present)
     np.testing.assert_allclose(scores, expected, atol=1e-9)
 

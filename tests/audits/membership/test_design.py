@@ -133,6 +133,21 @@ def test_the_attacker_knows_all_but_targets_and_held_out_rows() -> None:
     np.testing.assert_array_equal(plan.knowledge.listed[plan.knowledge.observed], plan.observed)
 
 
+def test_popularity_and_activity_are_counted_without_targets() -> None:
+    plan = design()
+    data, kept = plan.ratings, plan.known
+    popular = np.bincount(data.item[kept], minlength=data.n_items)
+    active = np.bincount(data.user[kept], minlength=data.n_users)
+    known = plan.covariates("interaction")
+    for rows, covariates in ((plan.rows, known.targets), (plan.held, known.population)):
+        expected = np.log1p(np.stack((popular[data.item[rows]], active[data.user[rows]]), axis=1))
+        np.testing.assert_allclose(covariates, expected)
+    known = plan.covariates("user")
+    means = [np.log1p(popular[data.item[kept & (data.user == user)]]).mean() for user in plan.users]
+    np.testing.assert_allclose(known.targets, np.stack((means, np.log1p(active[plan.users])), 1))
+    assert known.population.shape == (0, 2)
+
+
 def test_questions_are_targets_then_held_out_then_items_of_users() -> None:
     plan = design()
     query, of = plan.query, plan.tested_users
