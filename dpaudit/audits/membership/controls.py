@@ -12,6 +12,8 @@ from dpaudit.auditor.gate import Ruling
 from dpaudit.config.gate import Gate
 from dpaudit.record.result import Measurement
 
+# The fewest trainings that show how much a target's answer varies between them.
+FEWEST = 3
 # The numbers of calibrating trainings that are tried to find one that decides.
 MORE = (3, 5, 9, 16, 23, 40)
 # The factor of planted leaks if a gate names none.

@@ -42,6 +42,7 @@ from dpaudit.auditor.measure import MetricKey, picking
 from dpaudit.auditor.plan import Plan
 from dpaudit.audits.membership.calibration import Division, Rows, coins_needed, few, noise_laws
 from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.controls import FEWEST
 from dpaudit.audits.membership.training import Packed, Training
 from dpaudit.audits.membership.trainings import least_certified, trainings_for
 from dpaudit.bounds.frequentist.intervals import clopper_pearson, draws_needed, next_exceeds
@@ -280,8 +281,8 @@ def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -
 
 
 def _targets(config: MembershipConfig) -> Iterator[str]:
-    """Yield how many targets each gate about the trainings at hand needs to pass without a leak."""
-    alpha = Plan(config).family.alpha / few(config.membership.calibrating_trainings)
+    """Yield how many targets each gate about the training that ships needs to pass."""
+    alpha = Plan(config).family.alpha / few(config.membership.trainings - 1)
     judged = {key.metric for key in Plan(config).keys if key.census}
     for gate in config.gate:
         metric = gate.judged
@@ -291,6 +292,12 @@ def _targets(config: MembershipConfig) -> Iterator[str]:
         rate = float(at) if metric == "attack.tpr" else None
         needed = least_targets(metric, rate, float(gate.max), alpha)
         many = "more than a million" if needed is None else f"about {needed}"
+        if config.membership.trainings < FEWEST and gate.attacker is None:
+            yield (
+                f"The gate '{rule(gate)}' can fail, and not pass, with fewer than {FEWEST} "
+                "trainings, which do not show how much answers vary, so that no leak is planted."
+            )
+            continue
         yield (
             f"The gate '{rule(gate)}' can pass with {many} targets of a unit if nothing leaks; "
             "targets cost no training."

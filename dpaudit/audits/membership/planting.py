@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Covariates
 from dpaudit.audits.membership.calibration import Division, Trials
-from dpaudit.audits.membership.controls import MORE, chance, leak_of
+from dpaudit.audits.membership.controls import FEWEST, MORE, chance, leak_of
 from dpaudit.audits.membership.trainings import passes_alone
 from dpaudit.config.gate import Gate
 from dpaudit.core.streams import generator
@@ -56,8 +56,6 @@ Mask = NDArray[np.bool_]
 Form = Literal["all", "few"]
 FORMS: tuple[Form, ...] = ("all", "few")
 
-# The fewest trainings that show how much a target's answer varies between them.
-FEWEST = 3
 # Prior degrees of freedom of a target's own variance that are tried.
 _FREEDOMS = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 1024.0)
 # The share of the moved answers that stays below the threshold, where few move far.

@@ -43,6 +43,8 @@ def tables(result: AuditResult) -> list[Table]:
         *utility(result),
         _group_utility(result),
         _attacks(result),
+        _planted(result),
+        _learning(result),
         _exposed(result),
         _blind(result),
     ]
@@ -175,6 +177,41 @@ def _attacks(result: AuditResult) -> Table:
             [model, words.epsilon(epsilon), *names, *(column.cells[row] for column in shown)]
             for row, (model, epsilon, *names) in enumerate(at)
         ],
+    )
+
+
+def _planted(result: AuditResult) -> Table | None:
+    """Return what the rules of gates say of planted leaks, if any were planted."""
+    cells = [
+        [
+            m.place, entry(m.metric).quantity, words.number(one.limit), words.number(one.leak),
+            "all a little" if one.form == "all" else "few far", words.number(one.shown),
+            f"{one.caught} of {one.runs}" if one.runs else "not planted",
+        ]
+        for m in result.measurements if not m.described.derived
+        for one in m.planted
+    ]  # fmt: skip
+    header = ["number", "of", "limit", "planted", "moves", "found", "caught"]
+    return (
+        Table("Planted leaks: what the gate's own rule catches", header, cells) if cells else None
+    )
+
+
+def _learning(result: AuditResult) -> Table | None:
+    """Return what the attacks find of the same judged trainings with fewer of their own."""
+    cells = [
+        [
+            m.place, entry(m.metric).quantity, str(step.calibrating), words.number(step.value),
+            words.number(step.gain) if place else NONE,
+        ]
+        for m in result.measurements if not m.described.derived
+        for place, step in enumerate(m.learning)
+    ]  # fmt: skip
+    header = ["number", "of", "calibrating trainings", "found", "gain"]
+    return (
+        Table("Learning curve: found with fewer trainings of their own", header, cells)
+        if cells
+        else None
     )
 
 
