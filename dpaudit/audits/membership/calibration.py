@@ -35,6 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -178,47 +179,72 @@ class Trials:
         return replace(self, features=features, population=population, unanswered=None)
 
     def scores(self, attack: MembershipInference, reference: Trials) -> Numbers:
+        """Return an attack's score of each target in each training `(T, m)`; see `Exam.scores`.
+
+        Args:
+            attack: the attack.
+            reference: the attacker's own trainings, none of which is among these.
+        """
+        return Exam(self, reference).scores(attack)
+
+    def rehearsals(self) -> list[tuple[Rows, Exam]]:
+        """Return parts of the trainings, each attacked with the help of the others.
+
+        There are at least two trainings, and four parts at most.
+        """
+        every = np.arange(len(self))
+        parts = np.array_split(every, min(_FOLDS, len(self)))
+        return [(part, Exam(self.of(part), self.of(np.setdiff1d(every, part)))) for part in parts]
+
+    def signals(self, toward: Numbers) -> Signals:
+        """Return what attacks read, with the fit along a direction of the features `(F,)`."""
+        blocks = self.features, self.population
+        fit, population = (np.einsum("tmf,f->tm", block, toward) for block in blocks)
+        return Signals(self.features, fit, population, self.population, self.covariates)
+
+
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """Trainings that attacks score, with the attacker's own; what all attacks read is made once.
+
+    Attributes:
+        trials: the scored trainings.
+        reference: the attacker's own trainings.
+    """
+
+    trials: Trials
+    reference: Trials
+
+    def scores(self, attack: MembershipInference) -> Numbers:
         """Return an attack's score of each target in each training `(T, m)`.
 
         Without a model all targets score alike, in the middle of the others. The attacker has no
         use for such trainings of their own; without any other, all scores are 0.
 
-        Args:
-            attack: the attack.
-            reference: the attacker's own trainings, none of which is among these.
-
         Raises:
             RunError: a score is missing, or no finite number.
         """
-        seen, known = self.of(self.ended), reference.of(reference.ended)
-        if not len(seen) or not len(known):
-            return np.zeros(self.present.shape)
-        toward = direction(known.features, known.present)
-        values = attack.score(seen._signals(toward), known._signals(toward), known.present)
-        if values.shape != seen.present.shape or not np.isfinite(values).all():
+        ended, shape = self.trials.ended, self.trials.present.shape
+        if self._signals is None:
+            return np.zeros(shape)
+        values = attack.score(*self._signals)
+        if values.shape != (len(ended), shape[1]) or not np.isfinite(values).all():
             raise RunError(
                 f"attack {attack.name!r} does not score every target in every training by a finite "
                 "number: correct its method score"
             )
-        scores = np.full(self.present.shape, np.median(values))
-        scores[self.ended] = values
+        scores = np.full(shape, np.median(values))
+        scores[ended] = values
         return scores
 
-    def rehearsed(self, attack: MembershipInference) -> Numbers:
-        """Return an attack's scores of the targets, each part of the trainings from the others.
-
-        There are at least two trainings, and four parts at most.
-        """
-        scores = np.empty(self.present.shape)
-        for part in np.array_split(np.arange(len(self)), min(_FOLDS, len(self))):
-            others = np.setdiff1d(np.arange(len(self)), part)
-            scores[part] = self.of(part).scores(attack, self.of(others))
-        return scores
-
-    def _signals(self, toward: Numbers) -> Signals:
-        blocks = self.features, self.population
-        fit, population = (np.einsum("tmf,f->tm", block, toward) for block in blocks)
-        return Signals(self.features, fit, population, self.population, self.covariates)
+    @cached_property
+    def _signals(self) -> tuple[Signals, Signals, Mask] | None:
+        """The signals of both, and the attacker's coins; None if either has no model."""
+        seen, known = (one.of(one.ended) for one in (self.trials, self.reference))
+        if not len(seen) or not len(known):
+            return None
+        toward = direction(known.features, known.present)
+        return seen.signals(toward), known.signals(toward), known.present
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,16 +324,26 @@ class Calibration:
 
     def scores(self, attack: MembershipInference) -> tuple[Numbers, Numbers]:
         """Return an attack's scores of what chooses, and of what is judged `(J, n)`."""
+        choosing = np.empty(self.choosing.present.shape)
+        for part, exam in self._rehearsals:
+            choosing[part] = exam.scores(attack)
+        return choosing, self.examined.scores(attack)
+
+    @cached_property
+    def examined(self) -> Exam:
+        """What is judged, with the trainings that calibrate it."""
         if not len(self.others):
-            return self.reference.rehearsed(attack), self.judged.scores(attack, self.reference)
-        if not len(self.reference):
-            trials = self.choosing
-            return trials.scores(attack, trials), self.judged.scores(attack, trials)
-        choosing, judged = (
-            part.scores(attack, self.reference.among(which))
-            for part, which in ((self.choosing, self.others), (self.judged, self.targets))
-        )
-        return choosing, judged
+            return Exam(self.judged, self.reference)
+        mine = self.reference.among(self.targets) if len(self.reference) else self.choosing
+        return Exam(self.judged, mine)
+
+    @cached_property
+    def _rehearsals(self) -> list[tuple[Rows, Exam]]:
+        """What chooses, in parts of its trainings."""
+        if not len(self.others):
+            return self.reference.rehearsals()
+        mine = self.reference.among(self.others) if len(self.reference) else self.choosing
+        return [(np.arange(len(self.choosing)), Exam(self.choosing, mine))]
 
 
 def judged(
@@ -345,6 +381,16 @@ def judged(
         },
         judging.unanswered,
     )
+
+
+def unrehearsed(calibration: Calibration, attack: MembershipInference, metric: str) -> Judged:
+    """Score the judged targets with the one attack that is used, whatever it promises by a metric.
+
+    It saves most of the time of `judged`, and fits numbers at a given rate and areas.
+    """
+    judging = calibration.judged
+    scores = ranks(calibration.examined.scores(attack))
+    return Judged(scores, judging.present, calibration.targets, 0.5, (0.5, 0.5), {metric: 0.0})
 
 
 def few(calibrating: int) -> int:

@@ -377,7 +377,13 @@ class Inference:
         ) -> Reading:
             some = {label: one for label, one in attacks.items() if label in labels}
             rates = [] if number.at is None else [number.at]
-            games = [self._judged(trials, parts, some, rates) for parts in divisions]
+            if len(some) == 1 and number.metric != "attack.advantage":
+                [(label, attack)] = some.items()
+                fitted = (Calibration.of(trials, parts, self.context.seed) for parts in divisions)
+                alone = (calibration.unrehearsed(one, attack, number.promise) for one in fitted)
+                games = [{label: judged} for judged in alone]
+            else:
+                games = [self._judged(trials, parts, some, rates) for parts in divisions]
             return self._reading(number, key, games, divisions, bare=True)
 
         control = PassControl(
