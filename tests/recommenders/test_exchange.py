@@ -44,7 +44,7 @@ def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format
     assert task == {
         "seed": 3, "k": 2, "n_users": 3, "n_items": 3, "factors": None,
         **{name: str(tmp_path / f"{name}.{suffix}") for name in tables},
-        **dict.fromkeys(("forget", "kept")),
+        **dict.fromkeys(("forget", "kept", "histories", "after", "after_scores")),
         **dict.fromkeys(("user_ids", "item_ids", "user_features", "item_features")),
     }  # fmt: skip
     load = pd.read_csv if suffix == "csv" else pd.read_parquet
