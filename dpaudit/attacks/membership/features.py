@@ -17,6 +17,9 @@ from dpaudit.kernels.normal_equations import ridged, solved
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
 
+# The number of items after a target whose scores with and without it are asked.
+STEPS = 2
+
 
 class Shown(NamedTuple):
     """What one trained model shows.
@@ -26,9 +29,9 @@ class Shown(NamedTuple):
         lists: the lists of the listed users `(l, k)`; -1 pads.
         items: factors of the items `(M, d)`; `(M, 0)` if none are published.
         before: the scores before a deletion `(n,)`; None if they were not asked.
-        after: the scores after the histories that were sent, which end before each target in the
-            first half and with it in the second `(2 n, 2 + r)`: of the target, of the next item and
-            of r others; None if none were sent.
+        after: the scores after the histories that were sent, without and with each target in each
+            of `STEPS` `(2 STEPS n, 2 + r)`: of the target, of the next item and of r others; None
+            if none were sent.
     """
 
     scores: NDArray[np.float32]
@@ -55,14 +58,15 @@ class Shown(NamedTuple):
 
     @property
     def following(self) -> Numbers:
-        """What the model says of the target, and of the next item with it and its gain `(n, 3)`.
+        """What a model of sequences says of the target, and how it changes what follows `(n, 2)`.
 
-        Scores are made logarithms of probabilities among the other items, as a score may be shifted
-        from one history to the next:
+        The first number is the score of the target after what comes before it. The second is how
+        much the target before them adds to the scores of the next `STEPS` items, in sum. Scores are
+        beside those of other items, since they may be shifted from one history to the next:
 
             s_i - ln sum_j exp s_j
 
-        An item that the model does not know has one below all others.
+        An item that the model does not know scores below all others.
 
         Raises:
             TypeError: no histories were sent.
@@ -74,8 +78,9 @@ class Shown(NamedTuple):
         scores = self.after.astype(np.float64)
         scores = np.where(np.isnan(scores), below_all(scores), scores)
         logs = scores[:, :2] - logsumexp(scores[:, 2:], axis=1, keepdims=True)
-        before, later = logs.reshape(2, -1, 2)
-        return np.stack((before[:, 0], later[:, 1], later[:, 1] - before[:, 1]), axis=1)
+        without, given = np.moveaxis(logs.reshape(-1, STEPS, 2, 2), 2, 0)
+        gain = (given[:, :, 1] - without[:, :, 1]).sum(1)
+        return np.stack((without[:, 0, 0], gain), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +351,7 @@ def of_change(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
 
 
 def of_histories(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
-    """Return what follows the history before the target, and with it; `Shown.following`."""
+    """Return what is said of the target and of what follows it `(n, 2)`; see `Shown.following`."""
     return shown.following[: len(of.users)]
 
 
@@ -472,7 +477,7 @@ def user_change(shown: Shown, known: Known, of: Users) -> Numbers:
 
 
 def user_histories(shown: Shown, known: Known, of: Users) -> Numbers:
-    """Return the means of `Shown.following` over items of each user's history `(n, 3)`."""
+    """Return the means of `Shown.following` over items of each user's history `(n, 2)`."""
     asked = shown.following[of.first : of.first + of.held.size]
     return asked.reshape(*of.held.shape, -1).mean(1)
 

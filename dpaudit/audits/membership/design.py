@@ -418,7 +418,7 @@ class Design:
     @cached_property
     def histories(self) -> Histories:
         """What is sent to every trained model of sequences: of the tested, then of their users."""
-        return histories.asked(self.ratings, self.known, self.tested, self.tested_users)
+        return histories.asked(self.ratings, self.known, self.tested, self.tested_users, self.seed)
 
     @cached_property
     def query(self) -> Query:

@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.membership.features import OF_INTERACTIONS, OF_USERS, Numbers, Shown
+from dpaudit.attacks.membership.features import OF_INTERACTIONS, OF_USERS, STEPS, Numbers, Shown
 from dpaudit.auditor.trainings import hit_rate_and_mrr, ndcg, outcomes, precision_and_recall
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
@@ -75,7 +75,7 @@ def beside(
         sent, items = design.histories
         # After no item at all a model may say nothing.
         lacking = np.isnan(shown.after) & item_there[items] & (sent[:, -1:] >= 0)
-        share = lacking[:, :2].reshape(2, -1, 2).mean((0, 2))
+        share = lacking[:, :2].reshape(-1, 4 * STEPS).mean(1)
         first = design.tested_users.first
         share = share[first:].reshape(count, -1).mean(1) if unit == "user" else share[:first]
         return np.stack((share, features[:, 0]), axis=1)

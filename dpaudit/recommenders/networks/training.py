@@ -117,18 +117,15 @@ class Sequences(networks.Network):
             items: the sequences, filled up at their ends `(n, L)`.
             counts: the numbers of these items `(n,)`.
         """
-        size = max(1, _STATES // (self.length * self.settings.dimensions))
-        parts = []
-        for start in range(0, len(items), size):
-            states, given = self(self.tensor(items[start : start + size])), counts[start:][:size]
-            last = states[torch.arange(len(given)), self.tensor(np.maximum(given - 1, 0))]
-            parts.append(last * self.tensor(given[:, None] > 0))
-        return torch.cat(parts)
+        last = self(self.tensor(items))[torch.arange(len(items)), np.maximum(counts - 1, 0)]
+        return last * self.tensor(counts[:, None] > 0)
 
     def fitted(self) -> RowModel:
         """Return a factorisation whose users have their last states; 0 without items."""
-        users = self.states_after(self.pieces.last, self.pieces.counts)
-        model = self.factorisation(users, *self.outputs())
+        size = max(1, _STATES // (self.length * self.settings.dimensions))
+        parts = (slice(start, start + size) for start in range(0, self.n_users, size))
+        users = [self.states_after(self.pieces.last[at], self.pieces.counts[at]) for at in parts]
+        model = self.factorisation(torch.cat(users), *self.outputs())
         return _OfHistories(model.seen, model.users, model.items, model.constants)
 
 
@@ -139,15 +136,19 @@ class _OfHistories(FactorModel):
     def scores_after(self, histories: Indices, items: Indices) -> Scores:
         """Score items as those that follow histories; see `AnswersHistories`."""
         network: Sequences = self.state
-        recent = histories[:, -network.length :]
-        counts = (recent >= 0).sum(1)
-        filled = np.zeros((len(recent), network.length), np.int64)
-        filled[np.arange(network.length) < counts[:, None]] = recent[recent >= 0]
+        scores = np.empty(items.shape, np.float32)
+        size = max(1, _STATES // (max(network.length, items.shape[1]) * self.items.shape[1]))
         with networks.single_threaded(), torch.no_grad():
-            states = network.states_after(filled, counts).cpu().numpy()
-        # The last factor of an item is its bias.
-        factors, biases = self.items[items, :-1], self.items[items, -1]
-        scores: Scores = np.einsum("nd,nqd->nq", states, factors) + biases
+            for start in range(0, len(items), size):
+                part = slice(start, start + size)
+                recent = histories[part, -network.length :]
+                counts = (recent >= 0).sum(1)
+                filled = np.zeros((len(recent), network.length), np.int64)
+                filled[np.arange(network.length) < counts[:, None]] = recent[recent >= 0]
+                states = network.states_after(filled, counts).cpu().numpy()
+                # The last factor of an item is its bias.
+                factors, biases = self.items[items[part], :-1], self.items[items[part], -1]
+                scores[part] = np.einsum("nd,nqd->nq", states, factors) + biases
         return scores
 
 
