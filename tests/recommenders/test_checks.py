@@ -154,16 +154,19 @@ def test_scores_before_a_deletion_are_scores_and_are_there_if_they_are_asked() -
         checked_answer(shown._replace(before=np.ones(2, F32)), asked, (3, 5))
 
 
+def after(given: Any) -> Answer:
+    sent = Histories(np.zeros((2, 3), I32), np.zeros((2, 4), I32))
+    return checked_answer(Answer(**GOOD, after=given), replace(QUERY, after=sent), SHAPE)
+
+
 def test_scores_after_histories_have_a_row_for_each() -> None:
-    after = Histories(np.zeros((2, 3), I32), np.zeros((2, 4), I32))
-    asked = replace(QUERY, after=after)
-    shown = checked_answer(Answer(**GOOD, after=[[1, 2, -np.inf, 4]] * 2), asked, SHAPE).after
+    shown = after([[1, 2, -np.inf, 4]] * 2).after
     assert shown is not None
     assert shown.dtype == F32
     np.testing.assert_array_equal(shown, [[1, 2, np.nan, 4]] * 2)
     with pytest.raises(RunError, match="are missing: return them, or remove the observer 'asked-"):
-        checked_answer(Answer(**GOOD), asked, SHAPE)
+        after(None)
     with pytest.raises(RunError, match=r"\(4, 2\), and \(2, 4\) was asked: return a row for each"):
-        checked_answer(Answer(**GOOD, after=np.ones((4, 2))), asked, SHAPE)
+        after(np.ones((4, 2)))
     with pytest.raises(RunError, match="is no finite number"):
-        checked_answer(Answer(**GOOD, after=[[1, 2, np.inf, 4]] * 2), asked, SHAPE)
+        after([[1, 2, np.inf, 4]] * 2)
