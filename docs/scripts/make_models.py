@@ -79,10 +79,10 @@ interaction of 900 users, which no training has, against all items.
 Models of sequences are also **asked** what comes next after
 [histories that the attacker sends](../guides/membership.md#models-of-sequences).
 
-The models of [`torch`](../guides/networks.md) have their default settings, and those of sequences are
-also trained for 30 epochs. They get the times of
-MovieLens-100K, and `two-tower` the age, gender and occupation of users. MovieLens-1M has no times
-here, so 1000 interactions drawn at random are held out. RecBole 1.2.1 trains in an environment of
+The models of [`torch`](../guides/networks.md) have their default settings, and those of sequences
+are also trained for 30 epochs. They get the times of MovieLens-100K, and `two-tower` the age,
+gender and occupation of users. MovieLens-1M has no times here, so 1000 interactions drawn at random
+are held out. RecBole 1.2.1 trains in an environment of
 its own by the [script of `init`](../guides/own-models.md#recbole-lightgcn-sasrec-and-others),
 LightGCN for 5 epochs, MultiVAE for 50 with steps as ours, and SASRec for one.
 
