@@ -29,8 +29,8 @@ def asked(
     A history is what the attacker knows of the user, in the order of `Interactions.table` and
     without ratings of 0. It ends before the target, and before each of the `STEPS - 1` items that
     come next, once without the target in its place and once with it. After each the target, the
-    next item of the user and others are asked. Where the user has no further item, the target
-    stands in for it.
+    next item of the user and others are asked. Where the user has no further item, the first of the
+    others stands in for it.
 
     Args:
         data: the data.
@@ -60,14 +60,14 @@ def asked(
     # An item of a target user stands at its own place in the known history.
     later = (place + (known & (data.value != 0))[rows])[:, None] + np.arange(STEPS)
     within = later < end[:, None]
-    following = np.where(within, history[np.where(within, later, 0)], items[:, None])
+    drawn = generator(seed, "membership reference items").permutation(data.n_items)[:_REFERENCES]
+    following = np.where(within, history[np.where(within, later, 0)], drawn[0])
     nothing = np.full((len(items), STEPS), -1)
     sent = [
         np.hstack((nothing[:, step + len(target) :], before, *target, following[:, :step]))
         for step in range(STEPS)
         for target in ((), (items[:, None],))
     ]
-    drawn = generator(seed, "membership reference items").permutation(data.n_items)[:_REFERENCES]
     wanted = np.empty((len(items), STEPS, 2, 2 + len(drawn)), np.int32)
     wanted[..., 0], wanted[..., 1] = items[:, None, None], following[:, :, None]
     wanted[..., 2:] = drawn

@@ -62,7 +62,7 @@ def test_histories_are_what_is_known_before_each_target_in_order(ratings: Rating
     lengths, row = set(), 0
     for user, target in zip(users, targets, strict=True):
         before, after = in_order(design, user, target)
-        after += [target] * STEPS
+        after += [int(items[0, 2])] * STEPS
         for step in range(STEPS):
             for own in ([], [target]):
                 history = [*before, *own, *after[:step]]
