@@ -117,7 +117,8 @@ class Sequences(networks.Network):
             items: the sequences, filled up at their ends `(n, L)`.
             counts: the numbers of these items `(n,)`.
         """
-        last = self(self.tensor(items))[torch.arange(len(items)), np.maximum(counts - 1, 0)]
+        places = self.tensor(np.maximum(counts - 1, 0))
+        last = self(self.tensor(items))[torch.arange(len(items)), places]
         return last * self.tensor(counts[:, None] > 0)
 
     def fitted(self) -> RowModel:
