@@ -9,7 +9,13 @@ from dpaudit.core.claim import Stated, covered_adjacencies, covered_observers
 
 Unit = Literal["interaction", "user"]
 Observer = Literal[
-    "scores", "own-list", "others-lists", "nearest-items", "factors", "before-and-after"
+    "scores",
+    "own-list",
+    "others-lists",
+    "nearest-items",
+    "factors",
+    "asked-histories",
+    "before-and-after",
 ]
 
 # What each observer sees of a model.
@@ -19,10 +25,13 @@ OBSERVERS: Mapping[Observer, str] = {
     "others-lists": "the lists shown to some other users",
     "nearest-items": "the items nearest to each item, by the cosine of the published factors",
     "factors": "the published factors of the items",
+    "asked-histories": "the scores of items after histories that the attacker sends",
 }
 # Who sees a model before and after a deletion. The change tells what was deleted, however well it
 # is forgotten, so that this observer is kept apart from those who judge how it is.
 WITNESS: Observer = "before-and-after"
+# Who asks a model of sequences what comes next, after histories of the attacker's choice.
+HISTORIES: Observer = "asked-histories"
 # Those who see published factors, or what a search among them returns.
 OF_FACTORS: tuple[Literal["nearest-items", "factors"], ...] = ("nearest-items", "factors")
 
@@ -41,12 +50,24 @@ UNLEARNING: Mapping[Unlearning, str] = {
 # The observers that a stated claim may name. `unfiltered-list` is `own-list` where lists include
 # what their user has seen.
 Covered = Literal[
-    "scores", "own-list", "unfiltered-list", "others-lists", "nearest-items", "factors"
+    "scores",
+    "own-list",
+    "unfiltered-list",
+    "others-lists",
+    "nearest-items",
+    "factors",
+    "asked-histories",
 ]
 UNFILTERED: Covered = "unfiltered-list"
 # The observers of a claim that names none. `own-list` is not among them: a list that leaves out
 # what its user has seen reveals all of it to whoever sees the list, whatever the model learned.
-RELEASED: tuple[Covered, ...] = ("scores", UNFILTERED, "others-lists", *OF_FACTORS)
+RELEASED: tuple[Covered, ...] = (
+    "scores",
+    UNFILTERED,
+    "others-lists",
+    *OF_FACTORS,
+    "asked-histories",
+)
 # What each of these observers sees.
 SEEN: Mapping[str, str] = {
     **dict[str, str](OBSERVERS.items()),

@@ -29,6 +29,7 @@ from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.registry import suggestion
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
+from dpaudit.recommenders.histories import AnswersHistories, Histories
 
 Scores = NDArray[np.float32]
 Indices = NDArray[np.int32]
@@ -80,6 +81,7 @@ class Query:
         k: the length of the lists.
         factors: whether the published factors are asked.
         before: whether the scores before a deletion are asked too.
+        after: the histories that are sent, and the items that are asked after them, if any.
     """
 
     users: Indices
@@ -88,6 +90,7 @@ class Query:
     k: int
     factors: bool = False
     before: bool = False
+    after: Histories | None = None
 
 
 class Took(NamedTuple):
@@ -106,6 +109,7 @@ class Answer(NamedTuple):
         factors: the published factors; None if they were not asked.
         before: the scores before the deletion `(n,)`; None if they were not asked.
         took: how long the model took to forget; None if it forgets nothing, or that is not known.
+        after: the scores after the histories that were sent `(n, q)`; None without such.
     """
 
     scores: Scores
@@ -113,6 +117,7 @@ class Answer(NamedTuple):
     factors: Factors | None
     before: Scores | None = None
     took: Took | None = None
+    after: Scores | None = None
 
 
 class Deletion(NamedTuple):
@@ -162,6 +167,11 @@ class Trainable(ABC):
         The auditor asks for scores and lists that no observer sees only if they are not in it.
         """
         return ()
+
+    @property
+    def answers_histories(self) -> bool:
+        """Whether its trained models may be able to score what follows a history; see `Query`."""
+        return True
 
     @property
     def trains(self) -> bool:
@@ -225,7 +235,7 @@ class Trainable(ABC):
 
     def scored(self, interactions: Interactions, seed: int, query: Query) -> Scores:
         """Train on interactions, and return the scores alone; errors as in `answer`."""
-        alone = replace(query, listed=query.listed[:0], factors=False, before=False)
+        alone = replace(query, listed=query.listed[:0], factors=False, before=False, after=None)
         return self.answer(interactions, seed, alone).scores
 
     @property
@@ -260,6 +270,11 @@ class Recommender(Plugin, Trainable):
 
     It is a frozen dataclass of what the library's constructor takes.
     """
+
+    @property
+    def answers_histories(self) -> bool:
+        """Whether what `fit` returns is `AnswersHistories`; not by default."""
+        return False
 
     @abstractmethod
     def fit(self, interactions: Any, seed: int) -> Fitted:
@@ -337,11 +352,16 @@ class Recommender(Plugin, Trainable):
         if query.factors and published is None:
             raise ConfigError(f"{self.name} publishes no factors: remove the observer 'factors'")
         with trained(self.name):
-            return Answer(
-                fitted.scores(query.users, query.items),
-                fitted.recommend(query.listed, query.k),
-                published,
+            scores = fitted.scores(query.users, query.items)
+            answer = Answer(scores, fitted.recommend(query.listed, query.k), published)
+        if query.after is None:
+            return answer
+        if not isinstance(fitted, AnswersHistories):
+            raise ConfigError(
+                f"{self.name} answers no histories: remove the observer 'asked-histories'"
             )
+        with trained(self.name):
+            return answer._replace(after=fitted.scores_after(*query.after))
 
 
 @parameters(frozen=True, config=STRICT)

@@ -47,12 +47,18 @@ def checked_answer(answer: Answer, query: Query, shape: tuple[int, int]) -> Answ
             "scores before the deletion are missing: return them, or remove the observer "
             "'before-and-after'"
         )
+    if query.after is not None and answer.after is None:
+        raise RunError(
+            "scores after histories are missing: return them, or remove the observer "
+            "'asked-histories'"
+        )
     published = answer.factors
     if published is not None:
         users = None if published.users is None else _rows(published.users, "users", shape[0])
         published = Factors(_rows(published.items, "items", shape[1]), users)
     before = None if answer.before is None else checked_scores(answer.before, len(query.users))
-    return Answer(scores, lists.astype(np.int32), published, before, answer.took)
+    after = None if query.after is None else _after(answer.after, query.after.items.shape)
+    return Answer(scores, lists.astype(np.int32), published, before, answer.took, after)
 
 
 def checked_scores(returned: object, count: int) -> NDArray[np.float32]:
@@ -79,6 +85,16 @@ def checked_scores(returned: object, count: int) -> NDArray[np.float32]:
             "user or item that the model does not know"
         )
     return scores
+
+
+def _after(returned: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    if np.shape(returned) != shape:
+        raise RunError(
+            f"scores after histories have shape {np.shape(returned)}, and {shape} was asked: "
+            f"return a row for each of {shape[0]} histories, with the scores of its {shape[1]} "
+            "items"
+        )
+    return checked_scores(np.reshape(returned, -1), shape[0] * shape[1]).reshape(shape)
 
 
 def _rows(returned: object, name: str, count: int) -> NDArray[np.float32]:

@@ -35,7 +35,7 @@ from dpaudit.recommenders.exchange import Exchange, Format
 from dpaudit.recommenders.saving import saved
 
 # What a command may write, in the order in which it is checked.
-Shown = Literal["scores", "lists", "factors"]
+Shown = Literal["scores", "lists", "factors", "histories"]
 # A config gives paths as text.
 Folder = Annotated[Path, Field(strict=False)]
 
@@ -72,7 +72,7 @@ class Command(Trainable):
             `task.json`, `{seed}` the seed and `{folder}` the folder of that file; `{{task}}` is
             the text `{task}`.
         format: of all tables, read and written: `csv` or `parquet`.
-        shows: what it writes: `scores`, `lists`, `factors`.
+        shows: what it writes: `scores`, `lists`, `factors`, and `histories` for scores after these.
         predicts_ratings: whether scores are predicted ratings; otherwise only their order counts.
         timeout: the limit on one call, in seconds.
         retries: how often a training that fails, or whose model fails to forget, is run again as a
@@ -103,6 +103,11 @@ class Command(Trainable):
     def leaves_out(self) -> Collection[str]:
         """What it does not write."""
         return {"scores", "lists"} - set(self.shows)
+
+    @property
+    def answers_histories(self) -> bool:
+        """Whether it says that it writes scores after histories."""
+        return "histories" in self.shows
 
     def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
         """Train on interactions, and show what is asked; see `Trainable.answer`.
@@ -140,6 +145,7 @@ class Command(Trainable):
         requests: Sequence[Deletion] = (),
     ) -> Answer:
         asked = {"scores": len(query.users), "lists": len(query.listed), "factors": query.factors}
+        asked["histories"] = query.after is not None
         for name, some in asked.items():
             if some and name not in self.shows:
                 raise ConfigError(

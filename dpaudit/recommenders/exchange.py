@@ -26,6 +26,7 @@ from dpaudit.data.interactions import Interactions
 from dpaudit.data.readers.text_pieces import QuoteError, records
 from dpaudit.recommenders.base import Answer, Deletion, Factors, Indices, Query, Scores, required
 from dpaudit.recommenders.checks import checked_answer
+from dpaudit.recommenders.histories import Histories
 
 # What a column holds: indices of users or items, or numbers.
 Kind = Literal["index", "number"]
@@ -232,6 +233,8 @@ def _unreadable(path: Path, error: Exception) -> RunError:
 
 Format = Literal["csv", "parquet"]
 _LARGEST = float(np.finfo(np.float32).max)
+# The tables of histories that are sent, and of the items that are asked after each.
+_HISTORIES = ("histories", "after")
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +274,7 @@ class Exchange:
         """
         self._write_interactions("interactions", interactions)
         if request is not None:
-            for name in ("scores", "lists", "item_factors", "user_factors"):
+            for name in ("scores", "lists", "item_factors", "user_factors", "after_scores"):
                 path = self._path(name)
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path)
@@ -291,6 +294,8 @@ class Exchange:
         users, items = (part.astype(np.int32) for part in np.divmod(pairs, self.shape[1]))
         write_table(self._path("pairs"), {"user": users, "item": items})
         write_table(self._path("users"), {"user": self.query.listed})
+        if self.query.after is not None:
+            self._write_histories(self.query.after)
         factors = {name: self._named(f"{name[:-1]}_factors") for name in ("items", "users")}
         tables = ("interactions", "pairs", "users", "scores", "lists")
         task = {
@@ -300,6 +305,10 @@ class Exchange:
             "n_items": int(self.shape[1]),
             **{name: self._named(name) for name in tables},
             "factors": factors if self.query.factors else None,
+            **{
+                name: None if self.query.after is None else self._named(name)
+                for name in (*_HISTORIES, "after_scores")
+            },
             **{name: None if request is None else self._named(name) for name in ("forget", "kept")},
             **known,
         }
@@ -311,6 +320,13 @@ class Exchange:
             self._path(name),
             {name: column for name, column in columns.items() if column is not None},
         )
+
+    def _write_histories(self, after: Histories) -> None:
+        history, place = np.nonzero(after.sent >= 0)
+        asked, item = np.divmod(np.unique(self._following(after)), self.shape[1])
+        columns = (history, after.sent[history, place]), (asked, item)
+        for name, (of, items) in zip(_HISTORIES, columns, strict=True):
+            write_table(self._path(name), {"history": of, "item": items})
 
     def still_holds(self, interactions: Interactions) -> bool:
         """Return whether the file of interactions has these, in any order, or is gone.
@@ -340,9 +356,9 @@ class Exchange:
         query = self.query
         scores = self._scores() if len(query.users) else np.empty(0, np.float32)
         lists = self._lists() if len(query.listed) else np.empty((0, query.k), np.int32)
-        return checked_answer(
-            Answer(scores, lists, self._factors() if query.factors else None), query, self.shape
-        )
+        factors = self._factors() if query.factors else None
+        after = None if query.after is None else self._after_scores(query.after)
+        return checked_answer(Answer(scores, lists, factors, after=after), query, self.shape)
 
     def _named(self, name: str) -> str:
         path = self._path(name)
@@ -359,32 +375,57 @@ class Exchange:
         return np.unique(self._key(self.query.users, self.query.items))
 
     def _scores(self) -> Scores:
-        pairs = self._pairs()
+        query, pairs = self.query, self._pairs()
+        scores = self._paired(("user", self.shape[0]), pairs, ("scores", "pairs", "interactions"))
+        return scores[np.searchsorted(pairs, self._key(query.users, query.items))]
+
+    def _after_scores(self, after: Histories) -> Scores:
+        keys, wanted = np.unique(self._following(after), return_inverse=True)
+        count = len(after.sent)
+        scores = self._paired(("history", count), keys, ("after_scores", *_HISTORIES[::-1]))
+        return scores[wanted.reshape(after.items.shape)]
+
+    def _following(self, after: Histories) -> NDArray[np.int64]:
+        """Return the keys of histories and the items that are asked after them `(n, q)`."""
+        return self._key(np.arange(len(after.sent))[:, None], after.items)
+
+    def _paired(
+        self, first: tuple[str, int], keys: NDArray[np.int64], names: tuple[str, str, str]
+    ) -> Scores:
+        """Read the scores of pairs of something and an item; NaN for those that are left out.
+
+        Args:
+            first: the name of the column beside that of items, and the number of its indices.
+            keys: the keys of the pairs that are asked, increasing `(n,)`.
+            names: the tables of scores, of the pairs that are asked, and of the indices.
+        """
+        column, count = first
         table = read_table(
-            self._path("scores"), {"user": "index", "item": "index", "score": "number"}, len(pairs)
+            self._path(names[0]), {column: "index", "item": "index", "score": "number"}, len(keys)
         )
-        user, item, score = table.columns.values()
-        self._check_indices(table)
+        index, item, score = table.columns.values()
+        self._check_indices(table, {column: count, "item": self.shape[1]}, names[2])
         # NaN is not larger either.
         table.check(
             ~(np.abs(score) <= _LARGEST),
-            "score = {score} is no finite number: leave out the pair of a user or item that the "
-            "model does not know",
+            f"score = {{score}} is no finite number: leave out the pair of a {column} or item that "
+            "the model does not know",
         )
-        key = self._key(user, item)
-        place = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
+        key = self._key(index, item)
+        place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
         table.check(
-            pairs[place] != key,
-            "the score of user {user} and item {item} is not asked: write the pairs of "
-            + self._path("pairs").name,
+            keys[place] != key,
+            f"the score of {column} {{{column}}} and item {{item}} is not asked: write the pairs "
+            f"of {self._path(names[1]).name}",
         )
         table.check(
             _repeated(key),
-            "user {user} and item {item} stand there a second time: write each pair once",
+            f"{column} {{{column}}} and item {{item}} stand there a second time: write each pair "
+            "once",
         )
-        scores = np.full(len(pairs), np.nan, np.float32)
+        scores = np.full(len(keys), np.nan, np.float32)
         scores[place] = score
-        return scores[np.searchsorted(pairs, self._key(self.query.users, self.query.items))]
+        return scores
 
     def _lists(self) -> Indices:
         listed, k = self.query.listed, self.query.k
@@ -392,7 +433,7 @@ class Exchange:
             self._path("lists"), dict.fromkeys(("user", "rank", "item"), "index"), len(listed) * k
         )
         user, rank, item = table.columns.values()
-        self._check_indices(table)
+        self._check_indices(table, dict(zip(("user", "item"), self.shape, strict=True)))
         table.check(
             (rank < 1) | (rank > k),
             f"rank = {{rank}}, and lists of {k} items are asked: write ranks 1, the best, to {k}",
@@ -429,13 +470,15 @@ class Exchange:
         users = read_rows(path, self.shape[0]) if path.exists() else None
         return Factors(items, users)
 
-    def _check_indices(self, table: NumberTable) -> None:
-        for name, count in zip(("user", "item"), self.shape, strict=True):
+    def _check_indices(
+        self, table: NumberTable, counts: Mapping[str, int], of: str = "interactions"
+    ) -> None:
+        for name, count in counts.items():
             index = table.columns[name]
             table.check(
                 (index < 0) | (index >= count),
                 f"{name} = {{{name}}} is none of 0 to {count - 1}: write the indices of "
-                f"{self._path('interactions').name}, not the library's own",
+                f"{self._path(of).name}, not the library's own",
             )
 
 

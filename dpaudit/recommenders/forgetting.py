@@ -70,6 +70,11 @@ class _Wrapper(Trainable):
         """What it cannot show."""
         return self.trainable.leaves_out
 
+    @property
+    def answers_histories(self) -> bool:
+        """Whether what is trained may be able to score what follows a history."""
+        return self.trainable.answers_histories
+
 
 @dataclass(frozen=True, eq=False)
 class Forgetting(_Wrapper):
@@ -158,6 +163,11 @@ class Sharded(_Wrapper):
     def leaves_out(self) -> Collection[str]:
         """What a model cannot show, and factors, which several do not have in common."""
         return {*self.trainable.leaves_out, "factors"}
+
+    @property
+    def answers_histories(self) -> bool:
+        """A history that is sent belongs to no shard."""
+        return False
 
     def of_users(self, count: int) -> NDArray[np.int64]:
         """Return the shard of each user `(N,)`; that of an index does not depend on their number.

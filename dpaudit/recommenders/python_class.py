@@ -26,6 +26,7 @@ from dpaudit.recommenders import base
 from dpaudit.recommenders.base import Answer, Deletion, Query
 from dpaudit.recommenders.checks import checked_answer, checked_scores
 from dpaudit.recommenders.forgetting import Forgets, ForgetsUsers
+from dpaudit.recommenders.histories import AnswersHistories
 from dpaudit.recommenders.saving import Saves, saved
 
 
@@ -125,8 +126,9 @@ class _UserModel(base.Trainable):
             if not hasattr(fitted, "recommend"):
                 lister = _ByScores(interactions_of(ratings), fitted)
             lists = lister.recommend(query.listed.copy(), query.k)
+        after = self._after(fitted, query)
         if not query.factors:
-            return Answer(scores, lists, None)
+            return Answer(scores, lists, None, after=after)
         if not hasattr(fitted, "factors"):
             raise ConfigError(
                 f"{self._name} publishes no factors: remove the observer 'factors', or give the "
@@ -138,7 +140,17 @@ class _UserModel(base.Trainable):
                 "factors() returned no pair: return (items, users), or (items, None) if users' "
                 "factors are not published"
             )
-        return Answer(scores, lists, base.Factors(*factors))
+        return Answer(scores, lists, base.Factors(*factors), after=after)
+
+    def _after(self, fitted: Any, query: Query) -> Any:
+        if query.after is None:
+            return None
+        if not isinstance(fitted, AnswersHistories):
+            raise ConfigError(
+                f"{self._name} answers no histories: remove the observer 'asked-histories', or "
+                "give the trained model a method scores_after(histories, items)"
+            )
+        return fitted.scores_after(*(part.copy() for part in query.after))
 
     def _scores(self, fitted: Any, query: Query) -> base.Scores:
         if not len(query.users):
@@ -190,6 +202,9 @@ class PythonClass(_UserModel):
       made from the scores of all items, and leave out those that the user has interacted with;
     - `factors()`: the factors of items `(M, d)`, and those of users `(N, d)` or None. Only the
       observer `factors` needs this method;
+    - `scores_after(histories, items)`: the scores of items `(n, q)` as those that come next after
+      histories `(n, h)`, the items of each in order, filled up in front with -1. Only the observer
+      `asked-histories` needs this method;
     - `forget(interactions, seed)`: returns the model without these pairs (user, item) `(n, 2)`.
       Only `recommender.forget = "own"` needs this method;
     - `forget_users(users, seed)`: returns the model without these users `(n,)`. It is called in the

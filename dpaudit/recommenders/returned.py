@@ -37,7 +37,7 @@ class Returned(Trainable):
     Attributes:
         returned: the folder of all trainings.
         format: of all tables: `csv` or `parquet`.
-        shows: what came back: `scores`, `lists`, `factors`.
+        shows: what came back: `scores`, `lists`, `factors`, `histories`, as of a command.
         predicts_ratings: whether scores are predicted ratings; otherwise only their order counts.
         cwd: the folder from which a relative `returned` counts.
     """
@@ -52,6 +52,11 @@ class Returned(Trainable):
     def leaves_out(self) -> Collection[str]:
         """What did not come back."""
         return {"scores", "lists"} - set(self.shows)
+
+    @property
+    def answers_histories(self) -> bool:
+        """Whether scores after histories came back."""
+        return "histories" in self.shows
 
     @property
     def trains(self) -> bool:
@@ -132,6 +137,7 @@ def _sealed(interactions: Interactions, seed: int, query: Query) -> str:
     parts = [matrix.indptr, matrix.indices, matrix.data]
     parts += [query.users, query.items, query.listed, np.array([query.k])]
     parts += [] if ratings.time is None else [ratings.time]
+    parts += query.after or ()
     for part in parts:
         digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
     digest.update(ratings.features)

@@ -18,7 +18,7 @@ from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders import base
 from dpaudit.recommenders.forgetting import Pair, ascended, products
-from dpaudit.recommenders.networks.settings import PRIVATE, Name, Settings, resolved
+from dpaudit.recommenders.networks.settings import PRIVATE, SEQUENTIAL, Name, Settings, resolved
 
 # Epochs of a training that goes on to forget.
 _MORE = 3
@@ -125,6 +125,11 @@ class Torch(base.Recommender):
     def leaves_out(self) -> Collection[str]:
         """Factors, unless the score is a product of these."""
         return () if self.model in ("mf", "two-tower", "lightgcn") else ("factors",)
+
+    @property
+    def answers_histories(self) -> bool:
+        """Whether the model predicts from items in order, and from no user of its own."""
+        return self.model in SEQUENTIAL
 
     @property
     def settings(self) -> Settings:

@@ -22,6 +22,7 @@ from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.recommenders.base import Answer, Query
 from dpaudit.recommenders.command import Command
+from dpaudit.recommenders.histories import Histories
 
 LIBRARIES = ["recbole", "rectools"]
 SCRIPTS = Path(dpaudit.__file__).parent / "cli" / "scripts"
@@ -65,7 +66,9 @@ def test_a_python_without_the_library_is_named_in_one_sentence(library: str) -> 
     assert "install it" in ended.stderr
 
 
-def trained(model: str, folder: Path, times: list[float] | None) -> Answer:
+def trained(
+    model: str, folder: Path, times: list[float] | None, after: Histories | None = None
+) -> Answer:
     """Return what the script shows with the stand-in for RecBole."""
     (folder / "recbole").mkdir()
     stub = Path(configs.__file__).with_name("stub_recbole.py")
@@ -77,11 +80,12 @@ def trained(model: str, folder: Path, times: list[float] | None) -> Answer:
     ratings = Ratings.build(np.array(USERS), np.array(ITEMS), values, 3, 5, scale, time=given)
     command = Command(
         f"{shlex.quote(sys.executable)} train.py {{task}}",
+        shows=["scores", "lists", "histories"],
         cwd=folder,
         env={"PYTHONPATH": str(folder)},
     )
     users, items = np.array([2, 0, 1, 0], np.int32), np.array([3, 1, 0, 4], np.int32)
-    query = Query(users, items, np.array([2, 1, 0], np.int32), 4)
+    query = Query(users, items, np.array([2, 1, 0], np.int32), 4, after=after)
     return command.answer(Interactions(ratings), 5, query)
 
 
@@ -98,6 +102,23 @@ def test_the_script_of_recbole_maps_users_items_and_histories(
     np.testing.assert_array_equal(answer.scores, scores)
     # The best unseen items; user 0 has seen all that are known.
     np.testing.assert_array_equal(answer.lists, [[3, 2, -1, -1], [-1] * 4, [-1] * 4])
+
+
+SENT = Histories(
+    np.array([[3, 0, 1, 2], [-1, -1, 4, 1], [-1] * 4], np.int32),
+    np.array([[3, 4], [0, 2], [1, 2]], np.int32),
+)
+
+
+@pytest.mark.long
+def test_the_script_of_recbole_says_what_follows_histories(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    answer = trained("SASRec", tmp_path, TIMES, SENT)
+    # It reads 3 items at most, and knows no item 4.
+    expected = [[233, np.nan], [110, 112], [np.nan, np.nan]]
+    assert answer.after is not None
+    np.testing.assert_array_equal(answer.after, expected)
+    np.testing.assert_array_equal(answer.scores, [123, 231, np.nan, np.nan])
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from dpaudit.core.errors import NoModelError, RunError
 from dpaudit.recommenders.base import Answer, Factors, Query
 from dpaudit.recommenders.checks import checked_answer
+from dpaudit.recommenders.histories import Histories
 
 I32, F32 = np.int32, np.float32
 QUERY = Query(np.array([0, 1, 2], I32), np.array([4, 3, 2], I32), np.array([0, 2], I32), 2, True)
@@ -151,3 +152,21 @@ def test_scores_before_a_deletion_are_scores_and_are_there_if_they_are_asked() -
         checked_answer(shown._replace(before=None), asked, (3, 5))
     with pytest.raises(RunError, match=r"scores have shape \(2,\)"):
         checked_answer(shown._replace(before=np.ones(2, F32)), asked, (3, 5))
+
+
+def after(given: Any) -> Answer:
+    sent = Histories(np.zeros((2, 3), I32), np.zeros((2, 4), I32))
+    return checked_answer(Answer(**GOOD, after=given), replace(QUERY, after=sent), SHAPE)
+
+
+def test_scores_after_histories_have_a_row_for_each() -> None:
+    shown = after([[1, 2, -np.inf, 4]] * 2).after
+    assert shown is not None
+    assert shown.dtype == F32
+    np.testing.assert_array_equal(shown, [[1, 2, np.nan, 4]] * 2)
+    with pytest.raises(RunError, match="are missing: return them, or remove the observer 'asked-"):
+        after(None)
+    with pytest.raises(RunError, match=r"\(4, 2\), and \(2, 4\) was asked: return a row for each"):
+        after(np.ones((4, 2)))
+    with pytest.raises(RunError, match="is no finite number"):
+        after([[1, 2, np.inf, 4]] * 2)

@@ -28,6 +28,7 @@ from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Deletion, Query
 from dpaudit.recommenders.command import Command
+from dpaudit.recommenders.histories import Histories
 from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
 from tests.support.trained_on import trained_on
@@ -86,6 +87,19 @@ def gone(pid: int) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def test_it_is_sent_histories_and_says_what_comes_next() -> None:
+    sent = np.array([[-1, 0, 1], [2, 3, 5], [-1, -1, -1]], np.int32)
+    after = Histories(sent, np.array([[2, 1], [5, 0], [4, 5]], np.int32))
+    asked = dataclasses.replace(query(), after=after)
+    command = failing("follows", shows=["scores", "lists", "histories"])
+    shown = command.answer(trained_on(data()), 4, asked)
+    # It scores an item by its place after the last one that was sent.
+    assert shown.after is not None
+    np.testing.assert_array_equal(shown.after, [[1, 0], [0, -5], [np.nan, np.nan]])
+    with pytest.raises(ConfigError, match="does not show histories"):
+        failing("follows").answer(trained_on(data()), 4, asked)
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ from dpaudit.core.errors import RunError
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import Answer, Deletion, Query
 from dpaudit.recommenders.exchange import Exchange, Format
+from dpaudit.recommenders.histories import Histories
 from tests.support.trained_on import trained_on
 
 DATA = csr_array(np.array([[5, 0, 1], [0, 0, 0], [0.5, 2, 0]], dtype=np.float32))
@@ -44,7 +45,7 @@ def test_the_task_names_tables_with_what_is_asked(tmp_path: Path, suffix: Format
     assert task == {
         "seed": 3, "k": 2, "n_users": 3, "n_items": 3, "factors": None,
         **{name: str(tmp_path / f"{name}.{suffix}") for name in tables},
-        **dict.fromkeys(("forget", "kept")),
+        **dict.fromkeys(("forget", "kept", "histories", "after", "after_scores")),
         **dict.fromkeys(("user_ids", "item_ids", "user_features", "item_features")),
     }  # fmt: skip
     load = pd.read_csv if suffix == "csv" else pd.read_parquet
@@ -182,4 +183,59 @@ def test_wrong_lists_are_one_sentence(tmp_path: Path, rows: str, said: str) -> N
 def test_wrong_factors_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(RunError) as raised:
         read(tmp_path, True, item_factors=text)
+    assert said in str(raised.value)
+
+
+SENT = Histories(
+    np.array([[-1, 2], [0, 1], [-1, -1]], np.int32), np.array([[2, 0], [1, 1], [0, 2]], np.int32)
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_histories_are_written_row_by_row_and_their_scores_read(
+    tmp_path: Path, suffix: Format
+) -> None:
+    exchange = files(tmp_path, suffix=suffix)
+    exchange = replace(exchange, query=replace(exchange.query, after=SENT))
+    exchange.write(trained_on(DATA), 3)
+    task = json.loads(exchange.task.read_text())
+    load = pd.read_csv if suffix == "csv" else pd.read_parquet
+    assert load(task["histories"]).to_dict("list") == {"history": [0, 1, 1], "item": [2, 0, 1]}
+    asked = load(task["after"])
+    assert asked.to_dict("list") == {"history": [0, 0, 1, 2, 2], "item": [0, 2, 1, 0, 2]}
+    scored = asked.assign(score=10 * asked.history + asked.item)[::-1].iloc[:-1]
+    lists = pd.DataFrame({"user": [0], "rank": [1], "item": [1]})
+    pairs = load(task["pairs"]).assign(score=1.0)
+    for name, table in (("after_scores", scored), ("lists", lists), ("scores", pairs)):
+        write = table.to_csv if suffix == "csv" else table.to_parquet
+        write(task[name], index=False)
+    after = exchange.read().after
+    np.testing.assert_array_equal(after, [[2, np.nan], [11, 11], [20, 22]])
+    # What a model showed before it forgets is gone.
+    gone = Deletion("own", trained_on(DATA), np.array([[0, 0]], np.int32))
+    exchange.write(trained_on(DATA), 3, gone)
+    assert not Path(task["after_scores"]).exists()
+
+
+@pytest.mark.cases(
+    ("rows", "said"),
+    [
+        (
+            "3,1,1\n",
+            "after_scores.csv, line 2: history = 3 is none of 0 to 2: write the indices of h",
+        ),
+        ("0,1,1\n", "the score of history 0 and item 1 is not asked: write the pairs of after.csv"),
+        ("0,2,1\n0,2,1\n", "line 3: history 0 and item 2 stand there a second time"),
+    ],
+)
+def test_wrong_scores_after_histories_are_one_sentence(
+    tmp_path: Path, rows: str, said: str
+) -> None:
+    exchange = files(tmp_path)
+    exchange = replace(exchange, query=replace(exchange.query, after=SENT))
+    (tmp_path / "after_scores.csv").write_text("history,item,score\n" + rows)
+    (tmp_path / "scores.csv").write_text(SCORES)
+    (tmp_path / "lists.csv").write_text(LISTS)
+    with pytest.raises(RunError) as raised:
+        exchange.read()
     assert said in str(raised.value)

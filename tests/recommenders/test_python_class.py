@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dpaudit.data.ratings import Ratings, Scale
 from dpaudit.execution.executor import Executor
 from dpaudit.execution.workers import Workers, started
 from dpaudit.recommenders.base import Answer, Query
+from dpaudit.recommenders.histories import Histories
 from dpaudit.recommenders.python_class import PythonClass
 from tests.support.trained_on import trained_on
 
@@ -51,6 +53,10 @@ MODULE = """
 
         def factors(self):
             return np.eye(5), None
+
+        def scores_after(self, histories, items):
+            histories += 1
+            return histories[:, -1:] - items
 
     class Returns(Lists):
         def __init__(self, name, code):
@@ -277,6 +283,18 @@ def test_a_class_that_cannot_be_made_is_a_config_error(
 def test_factors_that_are_asked_of_a_class_without_are_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"my_class:Counts publishes no factors: remove"):
         answer("Counts", query(factors=True))
+
+
+def test_a_class_is_sent_histories_that_are_its_own() -> None:
+    sent, items = np.array([[-1, 3], [2, 4]], np.int32), np.array([[0, 1, 2]] * 2, np.int32)
+    for factors in (False, True):
+        asked = replace(query(factors), after=Histories(sent, items))
+        shown = answer("Lists", asked)
+        assert shown.after is not None
+        np.testing.assert_array_equal(shown.after, [[4, 3, 2], [5, 4, 3]])
+        assert sent[0, 0] == -1
+    with pytest.raises(ConfigError, match=r"my_class:Counts answers no histories: .* scores_after"):
+        answer("Counts", replace(query(), after=Histories(sent, items)))
 
 
 def test_it_is_frozen_typed_and_refuses_unknown_parameters() -> None:

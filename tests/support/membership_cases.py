@@ -165,4 +165,31 @@ class Hostile(Trainable):
         lists[rng.random(lists.shape) < fixed.choice([0, 0.3, 1])] = -1
         items = rng.normal(size=(had.shape[1], fixed.integers(1, 40))) * other * fixed.integers(2)
         factors = Factors(items.astype(np.float32)) if query.factors else None
-        return Answer(scores, lists.astype(np.int32), factors)
+        asked = query.after
+        after = None if asked is None else rows[asked.sent[:, -1:], asked.items]
+        return Answer(scores, lists.astype(np.int32), factors, after=after)
+
+
+class Chain:
+    """What followed what in the training, and scores by the seed alone."""
+
+    def fit(self, interactions: Interactions, seed: int) -> Chain:
+        table, self.shape = interactions.table, interactions.shape
+        order = np.argsort(table.user, kind="stable")
+        user, item = table.user[order], table.item[order]
+        pairs = [*zip(item[:-1], item[1:], user[1:] == user[:-1], strict=True)]
+        self.next = np.zeros((self.shape[1],) * 2)
+        for one, other, same in pairs:
+            self.next[one, other] += same
+        self.noise = np.random.default_rng(seed).normal(size=self.shape)
+        return self
+
+    def scores(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self.noise[users, items]
+        return found
+
+    def scores_after(
+        self, histories: NDArray[np.int32], items: NDArray[np.int32]
+    ) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self.next[histories[:, -1:], items]
+        return found

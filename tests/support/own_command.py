@@ -130,5 +130,10 @@ if WAY == "prints its environment":
     names = ("DPAUDIT_TASK", "DPAUDIT_SEED", "NOTES")
     print(*(os.environ[name] for name in names), os.getcwd(), *sys.argv[3:])
 
+if TASK["histories"]:
+    last = {row["history"]: int(row["item"]) for row in rows("histories")}
+    asked = [(row["history"], int(row["item"])) for row in rows("after")]
+    after = [[one, item, item - last[one]] for one, item in asked if one in last]
+    write("after_scores", ["history", "item", "score"], after)
 write("scores", SCORES_HEADER, SCORES)
 write("lists", LISTS_HEADER, LISTS)

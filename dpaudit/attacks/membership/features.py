@@ -17,6 +17,9 @@ from dpaudit.kernels.normal_equations import ridged, solved
 Indices = NDArray[np.int32]
 Numbers = NDArray[np.float64]
 
+# The number of items after a target whose scores with and without it are asked.
+STEPS = 2
+
 
 class Shown(NamedTuple):
     """What one trained model shows.
@@ -26,12 +29,16 @@ class Shown(NamedTuple):
         lists: the lists of the listed users `(l, k)`; -1 pads.
         items: factors of the items `(M, d)`; `(M, 0)` if none are published.
         before: the scores before a deletion `(n,)`; None if they were not asked.
+        after: the scores after the histories that were sent, without and with each target in each
+            of `STEPS` `(2 STEPS n, 2 + r)`: of the target, of the next item and of r others; None
+            if none were sent.
     """
 
     scores: NDArray[np.float32]
     lists: Indices
     items: NDArray[np.float32]
     before: NDArray[np.float32] | None = None
+    after: NDArray[np.float32] | None = None
 
     @property
     def change(self) -> Numbers:
@@ -48,6 +55,32 @@ class Shown(NamedTuple):
         scores = np.stack((self.scores, self.before)).astype(np.float64)
         after, before = np.where(np.isnan(scores), below_all(scores), scores)
         return after - before
+
+    @property
+    def following(self) -> Numbers:
+        """What a model of sequences says of the target, and how it changes what follows `(n, 2)`.
+
+        The first number is the score of the target after what comes before it. The second is how
+        much the target before them adds to the scores of the next `STEPS` items, in sum. Scores are
+        beside those of other items, since they may be shifted from one history to the next:
+
+            s_i - ln sum_j exp s_j
+
+        An item that the model does not know scores below all others.
+
+        Raises:
+            TypeError: no histories were sent.
+        """
+        if self.after is None:
+            raise TypeError("no histories were sent")
+        from scipy.special import logsumexp
+
+        scores = self.after.astype(np.float64)
+        scores = np.where(np.isnan(scores), below_all(scores), scores)
+        logs = scores[:, :2] - logsumexp(scores[:, 2:], axis=1, keepdims=True)
+        without, given = np.moveaxis(logs.reshape(-1, STEPS, 2, 2), 2, 0)
+        gain = (given[:, :, 1] - without[:, :, 1]).sum(1)
+        return np.stack((without[:, 0, 0], gain), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,12 +350,18 @@ def of_change(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
     return shown.change[: len(of.users), None]
 
 
+def of_histories(shown: Shown, known: Known, of: Pairs, rated: bool) -> Numbers:
+    """Return what is said of the target and of what follows it `(n, 2)`; see `Shown.following`."""
+    return shown.following[: len(of.users)]
+
+
 OF_INTERACTIONS: Mapping[str, Callable[[Shown, Known, Pairs, bool], Numbers]] = {
     "scores": of_scores,
     "own-list": of_own_list,
     "others-lists": of_others_lists,
     "nearest-items": of_nearest_items,
     "factors": of_factors,
+    "asked-histories": of_histories,
     "before-and-after": of_change,
 }
 
@@ -437,12 +476,19 @@ def user_change(shown: Shown, known: Known, of: Users) -> Numbers:
     return shown.change[of.first : of.first + size].reshape(2, *of.held.shape).mean(2).T
 
 
+def user_histories(shown: Shown, known: Known, of: Users) -> Numbers:
+    """Return the means of `Shown.following` over items of each user's history `(n, 2)`."""
+    asked = shown.following[of.first : of.first + of.held.size]
+    return asked.reshape(*of.held.shape, -1).mean(1)
+
+
 OF_USERS: Mapping[str, Callable[[Shown, Known, Users], Numbers]] = {
     "scores": user_scores,
     "own-list": user_own_list,
     "others-lists": user_others_lists,
     "nearest-items": user_nearest_items,
     "factors": user_factors,
+    "asked-histories": user_histories,
     "before-and-after": user_change,
 }
 

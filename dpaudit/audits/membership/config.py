@@ -11,13 +11,19 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from dpaudit.attacks import base as roles
-from dpaudit.audits.models.config import SERVED, OwnRecommender, RecommendersConfig, check_distinct
+from dpaudit.audits.models.config import (
+    SERVED,
+    SHOWN,
+    OwnRecommender,
+    RecommendersConfig,
+    check_distinct,
+)
 from dpaudit.config.model import Model, Table
 from dpaudit.config.schema import Config
 from dpaudit.config.tables import Attack, battery, has_role, named_attacks
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OF_FACTORS, WITNESS, Observer, Unit
+from dpaudit.core.membership import WITNESS, Observer, Unit
 from dpaudit.core.rounding import percent
 from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.cells import moment
@@ -78,9 +84,10 @@ class Membership(Table):
         units: what a target is: `interaction`, or `user` with the whole history.
         observers: who observes the models: `scores` of the targets, the target user's `own-list`,
             `others-lists`, the published `factors` of items, or the `nearest-items` that a search
-            among these factors returns; `before-and-after` sees the scores of a model with `forget`
-            twice. By default everyone who sees a served model: all but the last three, and of a
-            command those whom it shows something.
+            among these factors returns; `asked-histories` sends histories to a model of sequences,
+            which says what comes next; `before-and-after` sees the scores of a model with `forget`
+            twice. By default everyone who sees a served model: all but the last four, of a command
+            those whom it shows something, and `asked-histories` of `sasrec` and `gru4rec`.
         trainings: the number of trainings of each model. From 8 on, four more test the model.
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
@@ -222,10 +229,11 @@ class Membership(Table):
         ]
 
     def observers_of(self, model: OwnRecommender | Model) -> list[Observer]:
-        """Return who observes a model; a defense of dpaudit publishes no factors here."""
+        """Return who observes a model; a defense of dpaudit shows scores and lists alone here."""
         if isinstance(model, OwnRecommender):
             return model.observers or self.observers or model.served
-        return [observer for observer in self.observers or SERVED if observer not in OF_FACTORS]
+        shown = ("scores", "lists")
+        return [observer for observer in self.observers or SERVED if SHOWN[observer] in shown]
 
 
 class TargetSizes(NamedTuple):
@@ -299,9 +307,9 @@ class MembershipConfig(RecommendersConfig):
         for model in self.model:
             if not self.membership.observers_of(model):
                 raise ValueError(
-                    f"model {model.label!r} ({model.defense}) publishes no factors "
-                    "for [membership]: name another observer in membership.observers, or remove "
-                    "the model"
+                    f"model {model.label!r} ({model.defense}) publishes no factors and answers no "
+                    "histories for [membership]: name another observer in membership.observers, or "
+                    "remove the model"
                 )
         for audited in self.audited:
             forgets = isinstance(audited, OwnRecommender) and audited.forget

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.attacks.base import Covariates
 from dpaudit.attacks.membership.features import Known, Pairs, Users
+from dpaudit.audits.membership import histories
 from dpaudit.audits.membership.config import FEWEST_HELD_OUT, Membership
 from dpaudit.core.errors import ConfigError, DataError
 from dpaudit.core.membership import Unit
@@ -27,6 +28,7 @@ from dpaudit.data.ratings import Ratings
 from dpaudit.data.readers.cells import in_unit_of
 from dpaudit.recommenders.base import Query, Trainable
 from dpaudit.recommenders.forgetting import Forgetting
+from dpaudit.recommenders.histories import Histories
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -429,6 +431,11 @@ class Design:
             lacking = np.setdiff1d(np.arange(history.shape[1]), had)
             others[row] = stream.choice(lacking if len(lacking) else had, _ASKED)
         return Users(self.users, items, others, len(self.tested.users))
+
+    @cached_property
+    def histories(self) -> Histories:
+        """What is sent to every trained model of sequences: of the tested, then of their users."""
+        return histories.asked(self.ratings, self.known, self.tested, self.tested_users, self.seed)
 
     @cached_property
     def query(self) -> Query:

@@ -44,7 +44,7 @@ from dpaudit.record.values import Census
 Numbers = NDArray[np.float64]
 
 # The observers of numbers whose order alone counts; lists are nothing but an order.
-_FREE = ("scores", "factors", "before-and-after")
+_FREE = ("scores", "factors", "asked-histories", "before-and-after")
 # The level of own intervals where nothing is left to gates about the next training.
 _NONE = 1e-12
 

@@ -213,7 +213,7 @@ def unmoved_by_data(again: Packed) -> list[Observer]:
     Args:
         again: the result of the first task of `probes`.
     """
-    unmoved = dict(zip(("scores", "lists", "factors"), again[2:], strict=True))
+    unmoved = dict(zip(("scores", "lists", "factors", "histories"), again[2:], strict=True))
     return [observer for observer in OBSERVERS if unmoved[SHOWN[observer]]]
 
 
@@ -277,8 +277,8 @@ def _reversed(ratings: Ratings) -> Ratings:
 def _again(training: Training) -> Packed:
     """Return whether two trainings agree, whether all scores are equal, and what never changes.
 
-    The last three numbers say whether other data, with the items in reverse, leave the scores, the
-    lists and the factors as they are.
+    The last four numbers say whether other data, with the items in reverse, leave the scores, the
+    lists, the factors and the scores after histories as they are.
     """
     design, seed = training.design, training.design.training_seed(0)
     other = Interactions(_reversed(design.data(1).ratings))
@@ -286,14 +286,20 @@ def _again(training: Training) -> Packed:
     datasets = (design.data(0), other, design.data(0))
     first, moved, second = (_shown(training, data, seed) for data in datasets)
     if first is None or second is None:
-        return np.array([first is second, 0, 0, 0, 0], np.float64)
+        return np.array([first is second, 0, 0, 0, 0, 0], np.float64)
     same = np.array_equal(first.scores, second.scores, equal_nan=True)
     same = same and np.array_equal(first.lists, second.lists)
     constant = len(first.scores) > 0 and np.nanmin(first.scores) == np.nanmax(first.scores)
     if moved is None:
-        return np.array([same, constant, 0, 0, 0], np.float64)
+        return np.array([same, constant, 0, 0, 0, 0], np.float64)
+    nothing = np.empty(0)
     shown = [
-        (answer.scores, answer.lists, answer.factors.items if answer.factors else np.empty(0))
+        (
+            answer.scores,
+            answer.lists,
+            answer.factors.items if answer.factors else nothing,
+            nothing if answer.after is None else answer.after,
+        )
         for answer in (first, moved, second)
     ]
     unmoved = [unchanged(*parts) for parts in zip(*shown, strict=True)]

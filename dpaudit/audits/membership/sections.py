@@ -51,6 +51,7 @@ _SHORT: Mapping[str, str] = {
     "others-lists": "others' lists",
     "nearest-items": "nearest items",
     "factors": "item factors",
+    "asked-histories": "asked histories",
     WITNESS: "before and after",
 }
 

@@ -18,13 +18,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.membership.features import OF_INTERACTIONS, OF_USERS, Numbers, Shown
+from dpaudit.attacks.membership.features import OF_INTERACTIONS, OF_USERS, STEPS, Numbers, Shown
 from dpaudit.auditor.trainings import hit_rate_and_mrr, ndcg, outcomes, precision_and_recall
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.models.config import SHOWN
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.core.membership import OBSERVERS, OF_FACTORS, WITNESS, Observer, Unit
+from dpaudit.core.membership import HISTORIES, OBSERVERS, OF_FACTORS, WITNESS, Observer, Unit
 from dpaudit.core.messages import place
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.readers.load import load
@@ -71,6 +71,14 @@ def beside(
     count = len(features)
     if observer in (*OF_FACTORS, WITNESS):
         return np.stack((np.zeros(count), features[:, 0]), axis=1)
+    if observer == HISTORIES and shown.after is not None:
+        sent, items = design.histories
+        # After no item at all a model may say nothing.
+        lacking = np.isnan(shown.after) & item_there[items] & (sent[:, -1:] >= 0)
+        share = lacking[:, :2].reshape(-1, 4 * STEPS).mean(1)
+        first = design.tested_users.first
+        share = share[first:].reshape(count, -1).mean(1) if unit == "user" else share[:first]
+        return np.stack((share, features[:, 0]), axis=1)
     if observer == "scores":
         query = design.query
         lacking = np.isnan(shown.scores) & user_there[query.users] & item_there[query.items]
@@ -335,7 +343,7 @@ class Training:
 
     def _packed(self, answer: Answer, kept: NDArray[np.bool_], index: int) -> Packed:
         factors = answer.factors.items if answer.factors else np.empty((0, 0), np.float32)
-        shown = Shown(answer.scores, answer.lists, factors, answer.before)
+        shown = Shown(answer.scores, answer.lists, factors, answer.before, answer.after)
         blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
         lists = self._usefulness(answer.lists) if len(answer.lists) else {}
@@ -363,7 +371,9 @@ class Training:
         asked = asked_of(self.trainable, seen)
         users, items = (every.users, every.items) if "scores" in asked else (none, none)
         listed = every.listed if "lists" in asked else none
-        return Query(users, items, listed, every.k, bool(seen & set(OF_FACTORS)), WITNESS in seen)
+        factors, sent = bool(seen & set(OF_FACTORS)), HISTORIES in seen
+        after = self.design.histories if sent else None
+        return Query(users, items, listed, every.k, factors, WITNESS in seen, after)
 
     def _block(
         self, shown: Shown, unit: Unit, observer: Observer, kept: NDArray[np.bool_]

@@ -20,6 +20,7 @@ from dpaudit.core.membership import OBSERVERS, RELEASED, WITNESS, Covered, Obser
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.forgetting import Sharded
+from dpaudit.recommenders.networks.settings import SEQUENTIAL
 from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
 
@@ -32,6 +33,7 @@ SHOWN: Mapping[Observer, str] = {
     "others-lists": "lists",
     "nearest-items": "factors",
     "factors": "factors",
+    "asked-histories": "histories",
     WITNESS: "scores",
 }
 
@@ -60,7 +62,8 @@ class StatedClaim(Table):
         delta: δ.
         adjacency: `rating-add-remove` for one interaction, `user-add-remove` for a user.
         observers: the observers whom the guarantee covers, by default those of the released model:
-            `scores`, `unfiltered-list`, `others-lists`, `nearest-items` and `factors`.
+            `scores`, `unfiltered-list`, `others-lists`, `nearest-items`, `factors` and
+            `asked-histories`.
             `unfiltered-list` is the user's own list if it leaves out nothing that the user has
             seen; `own-list` is any.
     """
@@ -220,11 +223,13 @@ class OwnRecommender(Deletions):
         Raises:
             ConfigError: as `create`, or there is such an observer.
         """
-        omitted = self.create(place).leaves_out
+        trainable = self.create(place)
+        omitted = {*trainable.leaves_out, *([] if trainable.answers_histories else ["histories"])}
         for observer in observers:
             what = SHOWN[observer]
             if what in omitted:
-                reason = f"publishes no {what}: remove"
+                verb = "answers" if what == "histories" else "publishes"
+                reason = f"{verb} no {what}: remove"
                 if self.command is not None or self.returned is not None:
                     reason = f"does not show {what}: add {what!r} to its params.shows, or remove"
                 raise ConfigError(f"{place}: {self.label} {reason} the observer {observer!r}")
@@ -233,10 +238,12 @@ class OwnRecommender(Deletions):
     def served(self) -> list[Observer]:
         """Return the observers of the served model: those of what `shows` lists, if there is one.
 
-        A command and what was returned have such a list.
+        A command and what was returned have such a list. A network of sequences is served to those
+        who send histories too.
         """
         if self.command is None and self.returned is None:
-            return list(SERVED)
+            sequences = self.library == "torch" and self.params.get("model") in SEQUENTIAL
+            return [*SERVED, "asked-histories"] if sequences and not self.shards else list(SERVED)
         given = self.params.get("shows")
         shown = given if isinstance(given, list) else ["scores", "lists"]
         return [observer for observer in OBSERVERS if SHOWN[observer] in shown] or ["scores"]

@@ -76,12 +76,12 @@ histories = table.groupby("user").item.agg(list)
 
 
 @torch.no_grad()
-def scored(users):
-    """Return the scores of all known items, in RecBole's order, for some users."""
+def scored(users, histories):
+    """Return the scores of all known items, in RecBole's order, for users with their histories."""
     rows = {"user_id": torch.tensor(user_of[users].to_numpy())}
     if kind == ModelType.SEQUENTIAL:
         length = config["MAX_ITEM_LIST_LENGTH"]
-        last = [torch.tensor(item_of[histories[user][-length:]].to_numpy()) for user in users]
+        last = [torch.tensor(item_of[items[-length:]].to_numpy()) for items in histories]
         full = torch.zeros(length, dtype=torch.int64)  # all are padded to its length
         rows[model.ITEM_SEQ] = torch.nn.utils.rnn.pad_sequence([full, *last], batch_first=True)[1:]
         rows[model.ITEM_SEQ_LEN] = torch.tensor([len(items) for items in last])
@@ -101,7 +101,7 @@ listed = listed[listed.user.isin(user_of.index)]
 users = np.union1d(pairs.user, listed.user)
 scores, lists = [], []
 for some in np.array_split(users, len(users) // 256 + 1):
-    values = scored(some)
+    values = scored(some, histories[some])
     row = pd.Series(range(len(some)), some)
     asked = pairs[pairs.user.isin(some)]
     scores.append(asked.assign(score=values[row[asked.user], item_of[asked.item] - 1]))
@@ -116,3 +116,16 @@ lists = pd.concat(lists)
 lists = lists[lists.user.isin(listed.user) & (lists.score > -np.inf)]
 lists = lists.assign(item=item_of.index[lists.best])
 lists[["user", "rank", "item"]].to_csv(task["lists"], index=False)
+
+if task["histories"]:  # what comes after histories that an attacker sends
+    if kind != ModelType.SEQUENTIAL:
+        sys.exit(f"{MODEL} reads no order: remove the observer 'asked-histories'")
+    sent, after = pd.read_csv(task["histories"]), pd.read_csv(task["after"])
+    sent = sent[sent.item.isin(item_of.index)].groupby("history").item.agg(list)
+    after = after[after.history.isin(sent.index) & after.item.isin(item_of.index)]
+    scores = []
+    for some in np.array_split(sent.index, len(sent) // 256 + 1):
+        values = scored(user_of.index[[0] * len(some)], sent[some])
+        row, asked = pd.Series(range(len(some)), some), after[after.history.isin(some)]
+        scores.append(asked.assign(score=values[row[asked.history], item_of[asked.item] - 1]))
+    pd.concat(scores).to_csv(task["after_scores"], index=False)

@@ -75,7 +75,7 @@ class Network(nn.Module, ABC):
     def fitted(self) -> RowModel:
         """Return the trained model."""
 
-    def factorisation(self, users: Tensor, items: Tensor, biases: Tensor) -> RowModel:
+    def factorisation(self, users: Tensor, items: Tensor, biases: Tensor) -> FactorModel:
         """Return a model by factors of users `(N, d)`, of items `(M, d)`, and biases `(M,)`."""
         p, q, b = (part.detach().cpu().numpy() for part in (users, items, biases))
         return with_biases(self.interactions.matrix, p, q, b, np.zeros(self.n_users))

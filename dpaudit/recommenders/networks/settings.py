@@ -10,6 +10,8 @@ Name = Literal["mf", "ncf", "two-tower", "lightgcn", "multvae", "sasrec", "gru4r
 
 # The models that DP-SGD can train.
 PRIVATE: tuple[Name, ...] = ("mf", "ncf")
+# The models of what follows a user's last items.
+SEQUENTIAL: tuple[Name, ...] = ("sasrec", "gru4rec")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 
 from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
-from dpaudit.recommenders.base import RowModel
+from dpaudit.recommenders.base import FactorModel, Indices, RowModel, Scores
 from dpaudit.recommenders.networks import network as networks
 from dpaudit.recommenders.networks.settings import Name, Settings
 
@@ -110,16 +110,47 @@ class Sequences(networks.Network):
     def outputs(self) -> tuple[Tensor, Tensor]:
         """Return what states are multiplied by `(M, d)`, and the biases `(M,)`."""
 
+    def states_after(self, items: networks.Indices, counts: networks.Indices) -> Tensor:
+        """Return the states after the first items of sequences `(n, d)`; 0 after none.
+
+        Args:
+            items: the sequences, filled up at their ends `(n, L)`.
+            counts: the numbers of these items `(n,)`.
+        """
+        places = self.tensor(np.maximum(counts - 1, 0))
+        last = self(self.tensor(items))[torch.arange(len(items)), places]
+        return last * self.tensor(counts[:, None] > 0)
+
     def fitted(self) -> RowModel:
         """Return a factorisation whose users have their last states; 0 without items."""
         size = max(1, _STATES // (self.length * self.settings.dimensions))
-        users = []
-        for start in range(0, self.n_users, size):
-            part = slice(start, start + size)
-            states, counts = self(self.tensor(self.pieces.last[part])), self.pieces.counts[part]
-            last = states[torch.arange(len(counts)), self.tensor(np.maximum(counts - 1, 0))]
-            users.append(last * self.tensor(counts[:, None] > 0))
-        return self.factorisation(torch.cat(users), *self.outputs())
+        parts = (slice(start, start + size) for start in range(0, self.n_users, size))
+        users = [self.states_after(self.pieces.last[at], self.pieces.counts[at]) for at in parts]
+        model = self.factorisation(torch.cat(users), *self.outputs())
+        return _OfHistories(model.seen, model.users, model.items, model.constants)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfHistories(FactorModel):
+    """A factorisation of users' states, whose network computes the states after histories."""
+
+    def scores_after(self, histories: Indices, items: Indices) -> Scores:
+        """Score items as those that follow histories; see `AnswersHistories`."""
+        network: Sequences = self.state
+        scores = np.empty(items.shape, np.float32)
+        size = max(1, _STATES // (max(network.length, items.shape[1]) * self.items.shape[1]))
+        with networks.single_threaded(), torch.no_grad():
+            for start in range(0, len(items), size):
+                part = slice(start, start + size)
+                recent = histories[part, -network.length :]
+                counts = (recent >= 0).sum(1)
+                filled = np.zeros((len(recent), network.length), np.int64)
+                filled[np.arange(network.length) < counts[:, None]] = recent[recent >= 0]
+                states = network.states_after(filled, counts).cpu().numpy()
+                # The last factor of an item is its bias.
+                factors, biases = self.items[items[part], :-1], self.items[items[part], -1]
+                scores[part] = np.einsum("nd,nqd->nq", states, factors) + biases
+        return scores
 
 
 class SASRec(Sequences):

@@ -11,8 +11,16 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 
 from dpaudit.attacks.membership import features as read
-from dpaudit.attacks.membership.features import OF_INTERACTIONS, Known, Pairs, Shown, histories
-from dpaudit.core.membership import OBSERVERS, WITNESS
+from dpaudit.attacks.membership.features import (
+    OF_INTERACTIONS,
+    STEPS,
+    Known,
+    Pairs,
+    Shown,
+    below_all,
+    histories,
+)
+from dpaudit.core.membership import HISTORIES, OBSERVERS, WITNESS
 
 I32, F32 = np.int32, np.float32
 N, M, K = 10, 8, 4
@@ -40,7 +48,8 @@ def shown(seed: int = 3, scale: float = 1.0) -> Shown:
     lists[3] = -1
     scores = (scale * rng.normal(size=12)).astype(F32)
     items = (scale * rng.normal(size=(M, 3))).astype(F32)
-    return Shown(scores, lists, items, before=scores[::-1].copy())
+    after = (scale * rng.normal(size=(2 * STEPS * len(TARGETS.users), 2 + 6))).astype(F32)
+    return Shown(scores, lists, items, before=scores[::-1].copy(), after=after)
 
 
 def discount(lists: NDArray[np.int32], row: int, item: int) -> float:
@@ -69,6 +78,23 @@ def test_the_change_is_the_score_after_minus_before_and_an_unknown_pair_scores_b
     assert change[2] > seen.scores[2] - lowest
     with pytest.raises(TypeError, match="were not asked"):
         OF_INTERACTIONS[WITNESS](seen._replace(before=None), known(), TARGETS, True)
+
+
+def test_a_target_is_followed_by_what_it_makes_likelier_among_other_items() -> None:
+    seen = shown()
+    assert seen.after is not None
+    seen.after[2, 1] = seen.after[3, 5] = np.nan
+    features = OF_INTERACTIONS[HISTORIES](seen, known(), TARGETS, False)
+    lowest = below_all(seen.after.astype(float))
+    for row, histories_ in enumerate(np.split(seen.after.astype(float), len(TARGETS.users))):
+        scores = np.where(np.isnan(histories_), lowest, histories_)
+        logs = [[math.log(math.exp(s) / np.exp(own[2:]).sum()) for s in own[:2]] for own in scores]
+        pairs = zip(logs[::2], logs[1::2], strict=True)
+        gains = [with_it[1] - without[1] for without, with_it in pairs]
+        assert len(gains) == STEPS
+        assert features[row] == pytest.approx([logs[0][0], sum(gains)], rel=1e-5, abs=1e-5)
+    with pytest.raises(TypeError, match="no histories were sent"):
+        OF_INTERACTIONS[HISTORIES](seen._replace(after=None), known(), TARGETS, False)
 
 
 def test_scores_are_those_of_the_first_pairs_and_ratings_have_errors() -> None:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 
 from dpaudit.attacks.membership import features as read
-from dpaudit.attacks.membership.features import OF_USERS, Known, Shown, Users
+from dpaudit.attacks.membership.features import OF_USERS, STEPS, Known, Shown, Users
 
 I32, F32 = np.int32, np.float32
 N, M, K, FIRST, ASKED = 10, 8, 4, 3, 5
@@ -42,7 +42,8 @@ def shown(seed: int = 3, scale: float = 1.0) -> Shown:
     lists[3] = -1
     scores = (scale * rng.normal(size=FIRST + 2 * 4 * ASKED)).astype(F32)
     items = (scale * rng.normal(size=(M, 3))).astype(F32)
-    return Shown(scores, lists, items, before=scores[::-1].copy())
+    after = (scale * rng.normal(size=(2 * STEPS * (FIRST + 4 * ASKED), 2 + 6))).astype(F32)
+    return Shown(scores, lists, items, before=scores[::-1].copy(), after=after)
 
 
 def discounts(lists: NDArray[np.int32], row: int) -> NDArray[np.float64]:
@@ -172,6 +173,14 @@ def test_nearest_items_are_how_high_the_history_shows_itself(
         own = np.flatnonzero(had[user]).tolist()
         total = sum(discounts(nearest, item)[own].sum() for item in own)
         assert features[row] == pytest.approx([total / max(1, len(own))], abs=1e-9)
+
+
+def test_what_follows_histories_is_the_mean_over_items_of_the_history() -> None:
+    seen = shown()
+    features = OF_USERS["asked-histories"](seen, known(), targets())
+    every = seen.following[FIRST:].reshape(4, ASKED, 2)
+    for row, of_items in enumerate(every):
+        assert features[row] == pytest.approx([sum(column) / ASKED for column in of_items.T])
 
 
 @pytest.mark.cases("observer", sorted(OF_USERS))

@@ -24,7 +24,7 @@ from dpaudit.config.gate import Gate
 from dpaudit.config.schema import Config
 from dpaudit.config.tables import battery
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, OF_FACTORS, SEEN, WITNESS, covers
+from dpaudit.core.membership import HISTORIES, OBSERVERS, OF_FACTORS, SEEN, WITNESS, covers
 from dpaudit.data.source_parts import SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.record.result import Family
@@ -133,6 +133,43 @@ def test_everyone_who_sees_a_served_model_observes_it_by_default() -> None:
         assert table.observers_of(recommender) == observers
     private = MembershipConfig.model_validate({"model": {"defense": "dpsgd-mf"}})
     assert table.observers_of(private.model[0]) == served
+
+
+def test_who_is_served_a_model_of_sequences_sends_histories() -> None:
+    table, served = Membership(), ["scores", "own-list", "others-lists"]
+    for model in ("sasrec", "gru4rec"):
+        recommender = OwnRecommender(library="torch", params={"model": model})
+        assert table.observers_of(recommender) == [*served, HISTORIES]
+        assert table.observers_of(recommender.model_copy(update={"shards": 3})) == served
+    assert table.observers_of(OwnRecommender(library="torch", params={"model": "mf"})) == served
+    shows = {"shows": ["lists", "histories"]}
+    command = OwnRecommender(command="python train.py", params=shows)
+    assert table.observers_of(command) == ["own-list", "others-lists", HISTORIES]
+
+
+@pytest.mark.cases(
+    ("recommender", "said"),
+    [
+        ({"library": "most-popular"}, "answers no histories: remove the observer"),
+        ({"library": "torch", "params": {"model": "mf"}}, "answers no histories: remove the obse"),
+        (
+            {"library": "torch", "params": {"model": "sasrec"}, "shards": 2},
+            "answers no histories: remove the observer",
+        ),
+        ({"command": "python train.py"}, "add 'histories' to its params.shows, or remove the obs"),
+        ({"returned": "trainings"}, "add 'histories' to its params.shows, or remove the observer"),
+    ],
+)
+def test_a_model_that_answers_no_histories_is_refused(
+    recommender: dict[str, Any], said: str
+) -> None:
+    table = {"observers": [HISTORIES]}
+    values = {"recommender": recommender, "membership": table}
+    with pytest.raises(ConfigError, match=said):
+        MembershipConfig.model_validate(values).check_plugins()
+    defense = {"model": {"defense": "dpsgd-mf"}, "membership": table}
+    with pytest.raises(ValidationError, match="answers no histories"):
+        MembershipConfig.model_validate(defense)
 
 
 def test_a_config_survives_json_with_all_its_tables() -> None:

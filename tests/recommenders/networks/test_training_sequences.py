@@ -9,6 +9,7 @@ import pytest
 
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings, Scale
+from dpaudit.recommenders.histories import AnswersHistories
 from dpaudit.recommenders.networks.settings import Settings
 from dpaudit.recommenders.torch import Torch
 
@@ -146,3 +147,23 @@ def test_a_user_without_items_has_the_scores_of_the_biases() -> None:
     model = network(sequences.GRU4Rec).fitted()
     rows = model.rows(np.array([2], np.int32))
     np.testing.assert_array_equal(rows, model.items[None, :, -1])
+
+
+@pytest.mark.parametrize("model", ["sasrec", "gru4rec"])
+def test_after_the_whole_history_of_a_user_items_score_as_they_do_for_the_user(model: Any) -> None:
+    rng = np.random.default_rng(2)
+    sizes = [0, 1, 3, LENGTH, 9]
+    user = np.repeat(np.arange(len(sizes)), sizes)
+    item = np.concatenate([rng.permutation(ITEMS)[:size] for size in sizes])
+    data = of(user, item, np.arange(len(user)), users=len(sizes))
+    fitted: Any = Torch(model, 8, epochs=2, sampling_rate=0.5, length=LENGTH).fit(data, 3)
+    sent = np.full((len(sizes), max(sizes)), -1, np.int32)
+    for row, size in enumerate(sizes):
+        sent[row, len(sent[row]) - size :] = item[user == row]
+    every = np.tile(np.arange(ITEMS, dtype=np.int32), (len(sizes), 1))
+    after = fitted.scores_after(sent, every)
+    np.testing.assert_allclose(after, fitted.rows(np.arange(len(sizes))), atol=1e-5)
+    assert np.ptp(after[1:], axis=0).min() > 1e-6
+    assert isinstance(fitted, AnswersHistories)
+    # Nothing at all may be sent.
+    assert fitted.scores_after(sent[:, :0], every).shape == every.shape

@@ -141,7 +141,8 @@ def test_observers_and_targets_that_a_membership_audit_left_out_are_named(make: 
     assert sentences[0] == (
         "Observers who see the list shown to the target's user; or the lists shown to some other "
         "users; or the items nearest to each item, by the cosine of the published factors; or the "
-        "published factors of the items."
+        "published factors of the items; or the scores of items after histories that the attacker "
+        "sends."
     )
     assert sentences[1] == "Whether a single interaction was in the training data."
     assert not any("Membership inference with real users" in sentence for sentence in sentences)
