@@ -9,12 +9,19 @@ from dpaudit.core.claim import Stated, covered_adjacencies, covered_observers
 
 Unit = Literal["interaction", "user"]
 Observer = Literal[
-    "scores", "own-list", "others-lists", "nearest-items", "factors", "before-and-after"
+    "scores",
+    "asked-rows",
+    "own-list",
+    "others-lists",
+    "nearest-items",
+    "factors",
+    "before-and-after",
 ]
 
 # What each observer sees of a model.
 OBSERVERS: Mapping[Observer, str] = {
     "scores": "the scores of the target's own (user, item) pairs",
+    "asked-rows": "the scores of the target's own pairs, and those of all items for other users",
     "own-list": "the list shown to the target's user",
     "others-lists": "the lists shown to some other users",
     "nearest-items": "the items nearest to each item, by the cosine of the published factors",
@@ -23,6 +30,8 @@ OBSERVERS: Mapping[Observer, str] = {
 # Who sees a model before and after a deletion. The change tells what was deleted, however well it
 # is forgotten, so that this observer is kept apart from those who judge how it is.
 WITNESS: Observer = "before-and-after"
+# Who asks a model for more scores than those of the targets' own pairs.
+ROWS: Observer = "asked-rows"
 # Those who see published factors, or what a search among them returns.
 OF_FACTORS: tuple[Literal["nearest-items", "factors"], ...] = ("nearest-items", "factors")
 
@@ -41,12 +50,18 @@ UNLEARNING: Mapping[Unlearning, str] = {
 # The observers that a stated claim may name. `unfiltered-list` is `own-list` where lists include
 # what their user has seen.
 Covered = Literal[
-    "scores", "own-list", "unfiltered-list", "others-lists", "nearest-items", "factors"
+    "scores",
+    "asked-rows",
+    "own-list",
+    "unfiltered-list",
+    "others-lists",
+    "nearest-items",
+    "factors",
 ]
 UNFILTERED: Covered = "unfiltered-list"
 # The observers of a claim that names none. `own-list` is not among them: a list that leaves out
 # what its user has seen reveals all of it to whoever sees the list, whatever the model learned.
-RELEASED: tuple[Covered, ...] = ("scores", UNFILTERED, "others-lists", *OF_FACTORS)
+RELEASED: tuple[Covered, ...] = ("scores", "asked-rows", UNFILTERED, "others-lists", *OF_FACTORS)
 # What each of these observers sees.
 SEEN: Mapping[str, str] = {
     **dict[str, str](OBSERVERS.items()),

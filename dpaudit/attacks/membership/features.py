@@ -26,12 +26,14 @@ class Shown(NamedTuple):
         lists: the lists of the listed users `(l, k)`; -1 pads.
         items: factors of the items `(M, d)`; `(M, 0)` if none are published.
         before: the scores before a deletion `(n,)`; None if they were not asked.
+        further: the scores that `low_rank.Questions` asks `(a,)`; None if they were not asked.
     """
 
     scores: NDArray[np.float32]
     lists: Indices
     items: NDArray[np.float32]
     before: NDArray[np.float32] | None = None
+    further: NDArray[np.float32] | None = None
 
     @property
     def change(self) -> Numbers:

@@ -320,13 +320,21 @@ class MembershipConfig(RecommendersConfig):
         """
         super().check_plugins()
         attacks = [attack.create(f"attack.{at}") for at, attack in enumerate(self.inferring)]
-        comparing = all(attack.compares_targets for attack in attacks)
-        if comparing and not self.membership.calibrating_trainings:
+        calibrated = self.membership.calibrating_trainings > 0
+        able = [attack for attack in attacks if calibrated or not attack.compares_targets]
+        if not able:
             raise ConfigError(
                 f"membership.trainings = {self.membership.trainings} leaves no training that "
                 "calibrates, and every [[attack]] compares a target with itself in such trainings: "
                 "raise it, or add the attack 'global-threshold'"
             )
+        read = {attack.observer for attack in able}
+        for observer in {one for model in self.audited for one in self.observers_of(model)}:
+            if not read & {None, observer}:
+                raise ConfigError(
+                    f"no [[attack]] reads what the observer {observer!r} sees: add one such as "
+                    "'global-threshold', or leave the observer out"
+                )
 
     def fitted(self, ratings: Ratings | None) -> Self:
         """Return the config with the number of target interactions, and rates, that fit the data.

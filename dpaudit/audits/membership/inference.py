@@ -273,6 +273,7 @@ class Inference:
         return {
             label: calibration.judged(fitted, attack, rates, self.context.family, delta)
             for label, attack in self.attacks.items()
+            if attack.observer in (None, self.observer)
         }
 
     def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[Measurement]:

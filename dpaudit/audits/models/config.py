@@ -16,7 +16,7 @@ from dpaudit.config.tables import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, RELEASED, WITNESS, Covered, Observer
+from dpaudit.core.membership import OBSERVERS, RELEASED, ROWS, WITNESS, Covered, Observer
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.forgetting import Sharded
@@ -24,10 +24,11 @@ from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
 
 # Who sees a model that is served but not published.
-SERVED: tuple[Observer, ...] = ("scores", "own-list", "others-lists")
+SERVED: tuple[Observer, ...] = ("scores", "asked-rows", "own-list", "others-lists")
 # What a model has to show to each observer.
 SHOWN: Mapping[Observer, str] = {
     "scores": "scores",
+    "asked-rows": "scores",
     "own-list": "lists",
     "others-lists": "lists",
     "nearest-items": "factors",
@@ -233,13 +234,15 @@ class OwnRecommender(Deletions):
     def served(self) -> list[Observer]:
         """Return the observers of the served model: those of what `shows` lists, if there is one.
 
-        A command and what was returned have such a list.
+        A command and what was returned have such a list. Each score is a line of their files, so
+        whoever asks for rows has to be named.
         """
         if self.command is None and self.returned is None:
             return list(SERVED)
         given = self.params.get("shows")
         shown = given if isinstance(given, list) else ["scores", "lists"]
-        return [observer for observer in OBSERVERS if SHOWN[observer] in shown] or ["scores"]
+        seen = [one for one in OBSERVERS if SHOWN[one] in shown and one != ROWS]
+        return seen or ["scores"]
 
 
 class RecommendersConfig(DataConfig):
