@@ -21,7 +21,7 @@ Observer = Literal[
 # What each observer sees of a model.
 OBSERVERS: Mapping[Observer, str] = {
     "scores": "the scores of the target's own (user, item) pairs",
-    "asked-rows": "the scores of the target's own pairs, and those of all items for other users",
+    "asked-rows": "the scores of the target's own pairs, and of as many others as they ask for",
     "own-list": "the list shown to the target's user",
     "others-lists": "the lists shown to some other users",
     "nearest-items": "the items nearest to each item, by the cosine of the published factors",
@@ -30,7 +30,8 @@ OBSERVERS: Mapping[Observer, str] = {
 # Who sees a model before and after a deletion. The change tells what was deleted, however well it
 # is forgotten, so that this observer is kept apart from those who judge how it is.
 WITNESS: Observer = "before-and-after"
-# Who asks a model for more scores than those of the targets' own pairs.
+# Who asks a model for more scores than those of the targets' own pairs. Those that a claim about
+# `scores` alone is about are not all that this observer sees together, so none covers it.
 ROWS: Observer = "asked-rows"
 # Those who see published factors, or what a search among them returns.
 OF_FACTORS: tuple[Literal["nearest-items", "factors"], ...] = ("nearest-items", "factors")

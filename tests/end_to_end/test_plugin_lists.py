@@ -95,7 +95,10 @@ def test_an_attack_on_membership_is_run_by_default(package: Any, tmp_path: Path)
     path = tmp_path / "own.toml"
     done = CliRunner().invoke(main, ["init", str(path), "--recommender", "most-popular"])
     assert done.exit_code == 0, done.output
-    assert "# by default conjugate-lira, lira, rmia, global-threshold, mine;" in path.read_text()
+    assert (
+        "# by default conjugate-lira, lira, rmia, global-threshold, low-rank, mine;"
+        in path.read_text()
+    )
 
 
 def test_a_test_of_submissions_is_run_by_default(package: Any) -> None:

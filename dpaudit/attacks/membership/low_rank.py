@@ -133,8 +133,9 @@ class Questions:
             asked: the scores of rows and of landmarks; NaN counts as their median.
             scores: the scores of the pairs `(p,)`.
         """
-        known = asked[~np.isnan(asked)]
-        asked = np.where(np.isnan(asked), np.median(known) if len(known) else 0.0, asked)
+        unknown = np.isnan(asked)
+        if unknown.any():
+            asked = np.where(unknown, 0 if unknown.all() else np.median(asked[~unknown]), asked)
         cut = len(self.rows) * len(self.columns)
         right = asked[:cut].reshape(len(self.rows), -1)
         left = right if self._whole else asked[cut:].reshape(len(self.users), -1)

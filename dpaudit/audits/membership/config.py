@@ -75,11 +75,12 @@ class Membership(Table):
 
     Attributes:
         units: what a target is: `interaction`, or `user` with the whole history.
-        observers: who observes the models: `scores` of the targets, the target user's `own-list`,
-            `others-lists`, the published `factors` of items, or the `nearest-items` that a search
-            among these factors returns; `before-and-after` sees the scores of a model with `forget`
-            twice. By default everyone who sees a served model: all but the last three, and of a
-            command those whom it shows something.
+        observers: who observes the models: `scores` of the targets; `asked-rows`, who asks for
+            further scores too; the target user's `own-list`, `others-lists`, the published
+            `factors` of items, or the `nearest-items` that a search among these factors returns;
+            `before-and-after` sees the scores of a model with `forget` twice. By default everyone
+            who sees a served model: all but the last three, and of a command or what was returned
+            those whom it shows something, without `asked-rows`.
         trainings: the number of trainings of each model. From 8 on, four more test the model.
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
@@ -369,8 +370,14 @@ class MembershipConfig(RecommendersConfig):
 
     @property
     def inferring(self) -> Sequence[Attack]:
-        """Return the membership inference attacks: the named ones, else the default battery."""
-        return self.attack or battery(roles.MembershipInference)
+        """Return the membership inference attacks: the named ones, else the default battery.
+
+        It has those that read what some observer of an audited model sees.
+        """
+        read = {None, *(one for model in self.audited for one in self.observers_of(model))}
+        usual = battery(roles.MembershipInference)
+        loaded = {attack.plugin: registry.load("attacks", attack.plugin) for attack in usual}
+        return self.attack or [one for one in usual if loaded[one.plugin].observer in read]
 
     @property
     def plugins(self) -> set[str]:

@@ -72,12 +72,12 @@ def beside(
     if observer in (*OF_FACTORS, WITNESS):
         return np.stack((np.zeros(count), features[:, 0]), axis=1)
     if observer in ("scores", ROWS):
-        query = design.query
+        query, scores = design.query, features[:, int(observer == ROWS)]
         lacking = np.isnan(shown.scores) & user_there[query.users] & item_there[query.items]
         if unit == "user":
             asked = lacking[design.tested_users.first :].reshape(2, count, -1)
-            return np.stack((asked.mean((0, 2)), features[:, 0]), axis=1)
-        return np.stack((lacking[:count], features[:, 0]), axis=1)
+            return np.stack((asked.mean((0, 2)), scores), axis=1)
+        return np.stack((lacking[:count], scores), axis=1)
     empty = (shown.lists < 0).all(1) & user_there[design.listed]
     digests = np.array([crc32(row.tobytes()) for row in shown.lists], np.float64)
     known = design.knowledge

@@ -61,7 +61,8 @@ class StatedClaim(Table):
         delta: δ.
         adjacency: `rating-add-remove` for one interaction, `user-add-remove` for a user.
         observers: the observers whom the guarantee covers, by default those of the released model:
-            `scores`, `unfiltered-list`, `others-lists`, `nearest-items` and `factors`.
+            `scores`, `asked-rows`, `unfiltered-list`, `others-lists`, `nearest-items` and
+            `factors`.
             `unfiltered-list` is the user's own list if it leaves out nothing that the user has
             seen; `own-list` is any.
     """
