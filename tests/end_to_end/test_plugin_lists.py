@@ -90,7 +90,7 @@ def test_an_attack_on_membership_is_run_by_default(package: Any, tmp_path: Path)
     assert labels[:3] == ["conjugate-lira", "lira", "lira own variance"]
     # Results of attacks depend on its code.
     assert "scratch" in config.plugins
-    with pytest.raises(ValidationError, match="'global-threshold' or 'mine', or remove"):
+    with pytest.raises(ValidationError, match="'low-rank' or 'mine', or remove"):
         Config.model_validate({**table, "attack": {"name": "linear-ideal"}})
     path = tmp_path / "own.toml"
     done = CliRunner().invoke(main, ["init", str(path), "--recommender", "most-popular"])
