@@ -119,8 +119,7 @@ class Questions:
         scores = np.where(unknown, below_all(pairs), pairs)
         residuals = self._residuals(asked[cut:], scores)
         ratings = (self.pairs.values,) if rated else ()
-        covariates = np.column_stack((scores, residuals, self.counts, *ratings))
-        odds = self._log_odds(covariates)
+        odds = self._log_odds(residuals, np.column_stack((scores, self.counts, *ratings)))
         odds = np.where(unknown, below_all(odds), odds)
         every = np.column_stack((odds, scores, residuals[:, _FEATURES]))
         of_users = every[tested : tested + histories].reshape(-1, self.width, every.shape[1])
@@ -154,13 +153,18 @@ class Questions:
         ranks = np.minimum(_RANKS, max(1, min(core.shape) // 2)) - 1
         return (away / np.maximum((squares[0] * squares[1]) ** 0.25, _TINY))[:, ranks]
 
-    def _log_odds(self, covariates: Numbers) -> Numbers:
-        """Return the log-odds that pairs are members, by their covariates `(p,)`."""
-        spread = covariates.std(0)
-        away = (covariates - covariates.mean(0)) / np.where(spread > 0, spread, 1)
-        x = np.clip(away, -_MOST, _MOST)
-        first, second = np.triu_indices(x.shape[1])
-        x = np.hstack((x, x[:, first] * x[:, second]))
+    def _log_odds(self, residuals: Numbers, others: Numbers) -> Numbers:
+        """Return the log-odds that pairs are members `(p,)`.
+
+        Args:
+            residuals: the residuals of pairs `(p, 8)`. Products of two of them are left out, as
+                they are nearly collinear.
+            others: the other covariates `(p, c)`.
+        """
+        first, second = _standardised(residuals), _standardised(others)
+        linear = np.hstack((first, second))
+        products = linear[:, :, None] * second[:, None]
+        x = np.hstack((linear, first**2, products.reshape(len(linear), -1)))
         members = np.arange(len(x) - len(self.members.users), len(x))
         if min(len(members), len(self.outside)) < 2 * _FEWEST:
             return np.zeros(len(x))
@@ -192,6 +196,13 @@ class Questions:
         activity = np.diff(history.indptr)[pairs.users]
         own = np.arange(len(pairs.users)) >= len(self.tested.users)
         return np.log1p(np.stack((popularity, activity), axis=1) - own[:, None])
+
+
+def _standardised(columns: Numbers) -> Numbers:
+    """Return columns with mean 0 and variance 1, cut at some standard deviations; 0 if constant."""
+    spread = columns.std(0)
+    away = (columns - columns.mean(0)) / np.where(spread > 0, spread, 1)
+    return np.clip(away, -_MOST, _MOST)
 
 
 def _fitted(x: Numbers, outside: NDArray[np.int64], members: NDArray[np.int64]) -> Numbers:
