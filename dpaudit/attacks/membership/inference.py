@@ -318,7 +318,10 @@ class LowRank(roles.MembershipInference):
     observer: ClassVar[Observer | None] = ROWS
     name: ClassVar[str] = "low-rank"
     title: ClassVar[str] = "Residual of the low-rank part of the model's own scores, no training"
-    source: ClassVar[str] = "dpaudit's own; see dpaudit.attacks.membership.low_rank"
+    source: ClassVar[str] = (
+        "Goreinov, Tyrtyshnikov & Zamarashkin, A Theory of Pseudoskeleton Approximations, 1997, "
+        "doi:10.1016/S0024-3795(96)00301-1, of the low-rank part; the log-odds are dpaudit's own"
+    )
     rank: ClassVar[int] = 4
 
     def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
