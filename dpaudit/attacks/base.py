@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.core.membership import Observer
 from dpaudit.core.plugin import Plugin
 from dpaudit.core.releases import (
     ItemFactors,
@@ -214,9 +215,11 @@ class MembershipInference(Attack):
     Attributes:
         compares_targets: whether a target is compared with itself in the attacker's trainings, so
             that these have the same targets; else other targets of one training calibrate it too.
+        observer: the only observer whose signals it reads; None for any.
     """
 
     compares_targets: ClassVar[bool] = True
+    observer: ClassVar[Observer | None] = None
 
     @abstractmethod
     def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:

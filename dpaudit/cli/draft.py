@@ -25,11 +25,12 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from dpaudit.attacks.base import MembershipInference
 from dpaudit.audits.membership.config import Membership, target_sizes
 from dpaudit.audits.membership.design import Design
+from dpaudit.audits.models.config import SERVED
 from dpaudit.cli.writing import echo
 from dpaudit.config.tables import attacks_of
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError, DataError
-from dpaudit.core.membership import UNLEARNING
+from dpaudit.core.membership import ROWS, UNLEARNING
 from dpaudit.core.messages import place, show
 from dpaudit.core.releases import Profile
 from dpaudit.data.folds import split_users
@@ -177,6 +178,8 @@ def _own(
             "attack": attacks[0],
             "gate": gate,
             "trainings": _TRAININGS,
+            # Each score that a command is asked for is a line of a file.
+            "observers": inline([one for one in SERVED if one != ROWS or not script_of(library)]),
             **{name: inline(value) for name, value in sizes._asdict().items()},
         },
     )

@@ -10,6 +10,7 @@ from dpaudit.core.claim import Stated, covered_adjacencies, covered_observers
 Unit = Literal["interaction", "user"]
 Observer = Literal[
     "scores",
+    "asked-rows",
     "own-list",
     "others-lists",
     "nearest-items",
@@ -21,6 +22,7 @@ Observer = Literal[
 # What each observer sees of a model.
 OBSERVERS: Mapping[Observer, str] = {
     "scores": "the scores of the target's own (user, item) pairs",
+    "asked-rows": "the scores of the target's own pairs, and of as many others as they ask for",
     "own-list": "the list shown to the target's user",
     "others-lists": "the lists shown to some other users",
     "nearest-items": "the items nearest to each item, by the cosine of the published factors",
@@ -32,6 +34,9 @@ OBSERVERS: Mapping[Observer, str] = {
 WITNESS: Observer = "before-and-after"
 # Who asks a model of sequences what comes next, after histories of the attacker's choice.
 HISTORIES: Observer = "asked-histories"
+# Who asks a model for more scores than those of the targets' own pairs. Those that a claim about
+# `scores` alone is about are not all that this observer sees together, so none covers it.
+ROWS: Observer = "asked-rows"
 # Those who see published factors, or what a search among them returns.
 OF_FACTORS: tuple[Literal["nearest-items", "factors"], ...] = ("nearest-items", "factors")
 
@@ -51,6 +56,7 @@ UNLEARNING: Mapping[Unlearning, str] = {
 # what their user has seen.
 Covered = Literal[
     "scores",
+    "asked-rows",
     "own-list",
     "unfiltered-list",
     "others-lists",
@@ -63,6 +69,7 @@ UNFILTERED: Covered = "unfiltered-list"
 # what its user has seen reveals all of it to whoever sees the list, whatever the model learned.
 RELEASED: tuple[Covered, ...] = (
     "scores",
+    "asked-rows",
     UNFILTERED,
     "others-lists",
     *OF_FACTORS,

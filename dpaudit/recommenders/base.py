@@ -478,7 +478,12 @@ class FactorModel(RowModel):
 
     def scores(self, users: Indices, items: Indices) -> Scores:
         """Score (user, item) pairs `(n,)`."""
-        scores: Scores = np.einsum("nd,nd->n", self.users[users], self.items[items])
+        scores = np.empty(len(users), np.float32)
+        size = max(1, _TOGETHER // max(1, self.items.shape[1]))
+        for start in range(0, len(users), size):
+            part = slice(start, start + size)
+            rows = self.users[users[part]], self.items[items[part]]
+            scores[part] = np.einsum("nd,nd->n", *rows)
         return scores if self.constants is None else scores + self.constants[users]
 
 

@@ -90,14 +90,13 @@ def test_an_attack_on_membership_is_run_by_default(package: Any, tmp_path: Path)
     assert labels[:3] == ["conjugate-lira", "regression-lira", "regression-lira joint"]
     # Results of attacks depend on its code.
     assert "scratch" in config.plugins
-    with pytest.raises(ValidationError, match="'global-threshold' or 'mine', or remove"):
+    with pytest.raises(ValidationError, match="'low-rank' or 'mine', or remove"):
         Config.model_validate({**table, "attack": {"name": "linear-ideal"}})
     path = tmp_path / "own.toml"
     done = CliRunner().invoke(main, ["init", str(path), "--recommender", "most-popular"])
     assert done.exit_code == 0, done.output
-    assert "# by default conjugate-lira, regression-lira, lira, rmia, global-threshold, mine;" in (
-        path.read_text()
-    )
+    named = "conjugate-lira, regression-lira, lira, rmia, global-threshold, low-rank, mine;"
+    assert f"# by default {named}" in path.read_text()
 
 
 def test_a_test_of_submissions_is_run_by_default(package: Any) -> None:

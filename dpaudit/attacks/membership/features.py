@@ -32,6 +32,7 @@ class Shown(NamedTuple):
         after: the scores after the histories that were sent, without and with each target in each
             of `STEPS` `(2 STEPS n, 2 + r)`: of the target, of the next item and of r others; None
             if none were sent.
+        further: the scores that `low_rank.Questions` asks `(a,)`; None if they were not asked.
     """
 
     scores: NDArray[np.float32]
@@ -39,6 +40,7 @@ class Shown(NamedTuple):
     items: NDArray[np.float32]
     before: NDArray[np.float32] | None = None
     after: NDArray[np.float32] | None = None
+    further: NDArray[np.float32] | None = None
 
     @property
     def change(self) -> Numbers:

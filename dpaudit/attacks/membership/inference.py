@@ -14,6 +14,7 @@ from scipy.special import gammaln, log_expit, log_ndtr, logsumexp
 from dpaudit.attacks import base as roles
 from dpaudit.attacks.base import Form, Numbers, Signals
 from dpaudit.core.errors import InputError
+from dpaudit.core.membership import ROWS, Observer
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.releases import (
     ItemFactors,
@@ -303,6 +304,29 @@ class GlobalThreshold(roles.MembershipInference):
         without = reference.fit[~present].mean() if not present.all() else 0.0
         scale = np.copysign(float(reference.fit.std()) or 1.0, within - without)
         return (seen.fit - (within + without) / 2) / scale
+
+
+@parameters(frozen=True, config=STRICT)
+class LowRank(roles.MembershipInference):
+    """Call a target present where its score sticks out of the low-rank part of the model's scores.
+
+    The score is the log-odds that `attacks.membership.low_rank` fits to known members and held-out
+    interactions of the attacked training. So it needs no training of the attacker, and no coin.
+    """
+
+    compares_targets: ClassVar[bool] = False
+    observer: ClassVar[Observer | None] = ROWS
+    name: ClassVar[str] = "low-rank"
+    title: ClassVar[str] = "Residual of the low-rank part of the model's own scores, no training"
+    source: ClassVar[str] = (
+        "Goreinov, Tyrtyshnikov & Zamarashkin, A Theory of Pseudoskeleton Approximations, 1997, "
+        "doi:10.1016/S0024-3795(96)00301-1, of the low-rank part; the log-odds are dpaudit's own"
+    )
+    rank: ClassVar[int] = 4
+
+    def score(self, seen: Signals, reference: Signals, present: NDArray[np.bool_]) -> Numbers:
+        """Score each target; arguments as in `MembershipInference.score`."""
+        return seen.features[:, :, 0]
 
 
 Lists = NDArray[np.int32]

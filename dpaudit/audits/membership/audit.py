@@ -178,7 +178,7 @@ def audit_recommender(
         settings: parameters of an adapter that is given by name.
         units: what a target is: an interaction, or a user with the whole history.
         observers: who observes the model; by default everyone who sees a served model: `scores`,
-            `own-list` and `others-lists`.
+            `asked-rows`, `own-list` and `others-lists`.
         trainings: number of trainings; 5 of 24 calibrate the attacks, and the others are judged.
         stop: `when-decided` ends the trainings as soon as a gate about the next one surely fails.
         targets: number of target interactions; by default at most 2500, and a 20th of all.

@@ -82,12 +82,14 @@ class Membership(Table):
 
     Attributes:
         units: what a target is: `interaction`, or `user` with the whole history.
-        observers: who observes the models: `scores` of the targets, the target user's `own-list`,
-            `others-lists`, the published `factors` of items, or the `nearest-items` that a search
-            among these factors returns; `asked-histories` sends histories to a model of sequences,
-            which says what comes next; `before-and-after` sees the scores of a model with `forget`
-            twice. By default everyone who sees a served model: all but the last four, of a command
-            those whom it shows something, and `asked-histories` of `sasrec` and `gru4rec`.
+        observers: who observes the models: `scores` of the targets; `asked-rows`, who asks for
+            further scores too; the target user's `own-list`, `others-lists`, the published
+            `factors` of items, or the `nearest-items` that a search among these factors returns;
+            `asked-histories` sends histories to a model of sequences, which says what comes next;
+            `before-and-after` sees the scores of a model with `forget` twice. By default everyone
+            who sees a served model: all but the last four, of a command or what was returned those
+            whom it shows something, without `asked-rows`, and `asked-histories` of `sasrec` and
+            `gru4rec`.
         trainings: the number of trainings of each model. From 8 on, four more test the model.
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
@@ -347,13 +349,21 @@ class MembershipConfig(RecommendersConfig):
         """
         super().check_plugins()
         attacks = [attack.create(f"attack.{at}") for at, attack in enumerate(self.inferring)]
-        comparing = all(attack.compares_targets for attack in attacks)
-        if comparing and not self.membership.calibrating_trainings:
+        calibrated = self.membership.calibrating_trainings > 0
+        able = [attack for attack in attacks if calibrated or not attack.compares_targets]
+        if not able:
             raise ConfigError(
                 f"membership.trainings = {self.membership.trainings} leaves no training that "
                 "calibrates, and every [[attack]] compares a target with itself in such trainings: "
                 "raise it, or add the attack 'global-threshold'"
             )
+        read = {attack.observer for attack in able}
+        for observer in {one for model in self.audited for one in self.observers_of(model)}:
+            if not read & {None, observer}:
+                raise ConfigError(
+                    f"no [[attack]] reads what the observer {observer!r} sees: add one such as "
+                    "'global-threshold', or leave the observer out"
+                )
 
     def fitted(self, ratings: Ratings | None) -> Self:
         """Return the config with the number of target interactions, and rates, that fit the data.
@@ -388,8 +398,14 @@ class MembershipConfig(RecommendersConfig):
 
     @property
     def inferring(self) -> Sequence[Attack]:
-        """Return the membership inference attacks: the named ones, else the default battery."""
-        return self.attack or battery(roles.MembershipInference)
+        """Return the membership inference attacks: the named ones, else the default battery.
+
+        It has those that read what some observer of an audited model sees.
+        """
+        read = {None, *(one for model in self.audited for one in self.observers_of(model))}
+        usual = battery(roles.MembershipInference)
+        loaded = {attack.plugin: registry.load("attacks", attack.plugin) for attack in usual}
+        return self.attack or [one for one in usual if loaded[one.plugin].observer in read]
 
     @property
     def plugins(self) -> set[str]:

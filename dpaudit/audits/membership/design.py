@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.attacks.base import Covariates
 from dpaudit.attacks.membership.features import Known, Pairs, Users
+from dpaudit.attacks.membership.low_rank import Questions
 from dpaudit.audits.membership import histories
 from dpaudit.audits.membership.config import FEWEST_HELD_OUT, Membership
 from dpaudit.core.errors import ConfigError, DataError
@@ -233,6 +234,8 @@ Indices = NDArray[np.int32]
 _SHARE = 0.5
 # Items of a target user's history, and as many others, whose scores are asked.
 _ASKED = 20
+# The most scores that whoever asks for rows asks, and the most known members among their pairs.
+_MOST_SCORES, _MOST_MEMBERS = 4_000_000, 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,6 +439,54 @@ class Design:
     def histories(self) -> Histories:
         """What is sent to every trained model of sequences: of the tested, then of their users."""
         return histories.asked(self.ratings, self.known, self.tested, self.tested_users, self.seed)
+
+    @cached_property
+    def questions(self) -> Questions:
+        """What is asked of a trained model by whoever asks for rows; see `low_rank`.
+
+        The scores of all items for all users, if these are few enough; else of all users and items
+        whose pairs are tested for some users and some items, drawn at random.
+        """
+        data, tested, of_users = self.ratings, self.tested, self.tested_users
+        stream = generator(self.seed, "membership rows asked")
+        stays = np.flatnonzero(self.known & ~np.isin(data.user, self.users))
+        row = np.sort(stream.permutation(stays)[:_MOST_MEMBERS])
+        members = Pairs(data.user[row], data.item[row], data.value[row])
+        owners, items = np.repeat(self.users, _ASKED), of_users.held.reshape(-1)
+        # Rows are ordered by user, then item.
+        keys, asked = (
+            users.astype(np.int64) * data.n_items + of
+            for users, of in ((data.user, data.item), (owners, items))
+        )
+        histories = Pairs(owners, items, data.value[np.searchsorted(keys, asked)])
+        outside = np.arange(len(self.rows), len(tested.users))
+        outside = outside[~np.isin(tested.users[outside], self.users)]
+        every = members, tested, histories
+        users = np.unique(np.concatenate([pairs.users for pairs in every]))
+        active = np.union1d(users, data.user[self.known])
+        columns = np.arange(data.n_items, dtype=np.int32)
+        if len(active) * len(columns) <= _MOST_SCORES:
+            rows = users = active
+            landmarks = np.arange(len(columns))
+        else:
+            columns = np.unique(np.concatenate([pairs.items for pairs in every]))
+            able = np.setdiff1d(active, self.users)
+            half = _MOST_SCORES // 2
+            rows = np.sort(stream.permutation(able)[: max(1, half // len(columns))])
+            drawn = stream.permutation(len(columns))[: max(1, half // len(users))]
+            landmarks = np.sort(drawn)
+        return Questions(
+            self.knowledge,
+            tested,
+            histories,
+            outside,
+            members,
+            rows,
+            columns,
+            users,
+            landmarks,
+            _ASKED,
+        )
 
     @cached_property
     def query(self) -> Query:

@@ -41,7 +41,7 @@ from dpaudit.audits.membership.planting import Background, PassControl, Reading
 from dpaudit.audits.models.subject import MemberPoint
 from dpaudit.bounds.frequentist import roc
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import Observer, Unit, covers
+from dpaudit.core.membership import ROWS, Observer, Unit, covers
 from dpaudit.core.streams import generator
 from dpaudit.record.result import STRONGEST, Family, Measurement
 from dpaudit.record.values import TRACE, Census, Control, Noise
@@ -326,6 +326,7 @@ class Inference:
         return {
             label: calibration.judged(fitted, attack, rates, self.context.family, delta)
             for label, attack in _able(attacks, parts).items()
+            if attack.observer in (None, self.observer)
         }
 
     def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[Measurement]:
@@ -405,9 +406,12 @@ class Inference:
 
     @property
     def moves(self) -> list[float]:
-        """By how much a planted leak moves each feature, in units of its spread `(F,)`."""
+        """By how much a planted leak moves each feature, in units of its spread `(F,)`.
+
+        What sticks out of rows is the score again.
+        """
         count = self.raw.features.shape[2]
-        return [float(not place) for place in range(count)]
+        return [float(not place or self.observer == ROWS) for place in range(count)]
 
     def _reading(
         self,

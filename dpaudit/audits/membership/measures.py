@@ -44,7 +44,7 @@ from dpaudit.record.values import Census
 Numbers = NDArray[np.float64]
 
 # The observers of numbers whose order alone counts; lists are nothing but an order.
-_FREE = ("scores", "factors", "asked-histories", "before-and-after")
+_FREE = ("scores", "asked-rows", "factors", "asked-histories", "before-and-after")
 # The level of own intervals where nothing is left to gates about the next training.
 _NONE = 1e-12
 
@@ -235,7 +235,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         present = self.design.present(self.table.trainings, unit)
         unanswered, marks = block[:, :cut, -2], block[:, :, -1]
         # What has no answer is an output too; scores of interactions already show it.
-        known = (unit, observer) == ("interaction", "scores")
+        known = unit == "interaction" and observer in ("scores", "asked-rows")
         is_output = not known and np.nan_to_num(unanswered).any()
         features = block[:, :, : -training.BESIDE + bool(is_output)]
         # Whether there is a model may tell every coin.

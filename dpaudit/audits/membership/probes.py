@@ -319,7 +319,7 @@ def _without(training: Training) -> Packed:
     shown = _shown(training, Interactions.of(data, kept), design.training_seed(0))
     if shown is None or not len(shown.scores):
         return np.zeros(2)
-    lost = np.isnan(shown.scores)
+    lost = np.isnan(shown.scores[: len(asked.users)])
     whole = [lost[asked.users == user].all(), lost[asked.items == item].all()]
     return np.array(whole, np.float64)
 

@@ -47,6 +47,7 @@ _NOTES = (
 # What an observer sees, where there is little room.
 _SHORT: Mapping[str, str] = {
     "scores": "own scores",
+    "asked-rows": "rows of scores",
     "own-list": "own list",
     "others-lists": "others' lists",
     "nearest-items": "nearest items",

@@ -24,7 +24,7 @@ from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.models.config import SHOWN
 from dpaudit.core.errors import ConfigError, RunError
-from dpaudit.core.membership import HISTORIES, OBSERVERS, OF_FACTORS, WITNESS, Observer, Unit
+from dpaudit.core.membership import HISTORIES, OBSERVERS, OF_FACTORS, ROWS, WITNESS, Observer, Unit
 from dpaudit.core.messages import place
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.readers.load import load
@@ -79,13 +79,13 @@ def beside(
         first = design.tested_users.first
         share = share[first:].reshape(count, -1).mean(1) if unit == "user" else share[:first]
         return np.stack((share, features[:, 0]), axis=1)
-    if observer == "scores":
-        query = design.query
+    if observer in ("scores", ROWS):
+        query, scores = design.query, features[:, int(observer == ROWS)]
         lacking = np.isnan(shown.scores) & user_there[query.users] & item_there[query.items]
         if unit == "user":
             asked = lacking[design.tested_users.first :].reshape(2, count, -1)
-            return np.stack((asked.mean((0, 2)), features[:, 0]), axis=1)
-        return np.stack((lacking[:count], features[:, 0]), axis=1)
+            return np.stack((asked.mean((0, 2)), scores), axis=1)
+        return np.stack((lacking[:count], scores), axis=1)
     empty = (shown.lists < 0).all(1) & user_there[design.listed]
     digests = np.array([crc32(row.tobytes()) for row in shown.lists], np.float64)
     known = design.knowledge
@@ -234,12 +234,12 @@ def kept(trainable: Trainable, observers: Collection[Observer]) -> list[Observer
 
     Scores and lists are asked of every model that can show them. So all who see no more than these
     are kept, and asking for one of them later trains nothing. Factors are asked for only if need
-    be, and then both who see something of them are kept.
+    be, and then both who see something of them are kept; so are the scores of further pairs.
     """
     asked = asked_of(trainable, observers)
     if set(OF_FACTORS) & set(observers):
         asked.add("factors")
-    cheap = {observer for observer in OBSERVERS if SHOWN[observer] in asked}
+    cheap = {observer for observer in OBSERVERS if SHOWN[observer] in asked} - {ROWS}
     return [one for one in (*OBSERVERS, WITNESS) if one in cheap.union(observers)]
 
 
@@ -343,7 +343,9 @@ class Training:
 
     def _packed(self, answer: Answer, kept: NDArray[np.bool_], index: int) -> Packed:
         factors = answer.factors.items if answer.factors else np.empty((0, 0), np.float32)
-        shown = Shown(answer.scores, answer.lists, factors, answer.before, answer.after)
+        of_pairs, further = np.split(answer.scores, [len(self.design.query.users)])
+        before = None if answer.before is None else answer.before[: len(of_pairs)]
+        shown = Shown(of_pairs, answer.lists, factors, before, answer.after, further)
         blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
         lists = self._usefulness(answer.lists) if len(answer.lists) else {}
@@ -370,6 +372,9 @@ class Training:
         seen = {observer for _, observer in self.blocks}
         asked = asked_of(self.trainable, seen)
         users, items = (every.users, every.items) if "scores" in asked else (none, none)
+        if ROWS in seen:
+            more = self.design.questions.asked
+            users, items = np.concatenate((users, more[0])), np.concatenate((items, more[1]))
         listed = every.listed if "lists" in asked else none
         factors, sent = bool(seen & set(OF_FACTORS)), HISTORIES in seen
         after = self.design.histories if sent else None
@@ -380,7 +385,9 @@ class Training:
     ) -> Numbers:
         """Return the features, then what `beside` adds."""
         design, rated = self.design, self.trainable.predicts_ratings
-        if unit == "user":
+        if observer == ROWS:
+            features = design.questions.features(shown, rated)[unit == "user"]
+        elif unit == "user":
             features = OF_USERS[observer](shown, design.knowledge, design.tested_users)
         else:
             features = OF_INTERACTIONS[observer](shown, design.knowledge, design.tested, rated)

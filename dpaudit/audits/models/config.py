@@ -16,7 +16,7 @@ from dpaudit.config.tables import DataConfig
 from dpaudit.core import registry
 from dpaudit.core.claim import Claim
 from dpaudit.core.errors import ConfigError
-from dpaudit.core.membership import OBSERVERS, RELEASED, WITNESS, Covered, Observer
+from dpaudit.core.membership import OBSERVERS, RELEASED, ROWS, WITNESS, Covered, Observer
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.command import Command
 from dpaudit.recommenders.forgetting import Sharded
@@ -25,10 +25,11 @@ from dpaudit.recommenders.python_class import PythonClass
 from dpaudit.recommenders.returned import Returned
 
 # Who sees a model that is served but not published.
-SERVED: tuple[Observer, ...] = ("scores", "own-list", "others-lists")
+SERVED: tuple[Observer, ...] = ("scores", "asked-rows", "own-list", "others-lists")
 # What a model has to show to each observer.
 SHOWN: Mapping[Observer, str] = {
     "scores": "scores",
+    "asked-rows": "scores",
     "own-list": "lists",
     "others-lists": "lists",
     "nearest-items": "factors",
@@ -62,8 +63,8 @@ class StatedClaim(Table):
         delta: δ.
         adjacency: `rating-add-remove` for one interaction, `user-add-remove` for a user.
         observers: the observers whom the guarantee covers, by default those of the released model:
-            `scores`, `unfiltered-list`, `others-lists`, `nearest-items`, `factors` and
-            `asked-histories`.
+            `scores`, `asked-rows`, `unfiltered-list`, `others-lists`, `nearest-items`, `factors`
+            and `asked-histories`.
             `unfiltered-list` is the user's own list if it leaves out nothing that the user has
             seen; `own-list` is any.
     """
@@ -238,15 +239,17 @@ class OwnRecommender(Deletions):
     def served(self) -> list[Observer]:
         """Return the observers of the served model: those of what `shows` lists, if there is one.
 
-        A command and what was returned have such a list. A network of sequences is served to those
-        who send histories too.
+        A command and what was returned have such a list. Each score is a line of their files, so
+        whoever asks for rows has to be named. A network of sequences is served to those who send
+        histories too.
         """
         if self.command is None and self.returned is None:
             sequences = self.library == "torch" and self.params.get("model") in SEQUENTIAL
             return [*SERVED, "asked-histories"] if sequences and not self.shards else list(SERVED)
         given = self.params.get("shows")
         shown = given if isinstance(given, list) else ["scores", "lists"]
-        return [observer for observer in OBSERVERS if SHOWN[observer] in shown] or ["scores"]
+        seen = [one for one in OBSERVERS if SHOWN[one] in shown and one != ROWS]
+        return seen or ["scores"]
 
 
 class RecommendersConfig(DataConfig):

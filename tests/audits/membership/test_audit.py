@@ -245,6 +245,15 @@ class Unreadable(Counted):
         return self
 
 
+def test_one_training_tells_its_members_by_rows_of_scores() -> None:
+    audit = audited(trainings=1, targets=300, observers=["scores", "asked-rows"])
+    shown = {
+        (m.observer, m.attack): m for m in audit.record.measurements if m.metric == "attack.auc"
+    }
+    assert shown["asked-rows", "low-rank"].estimate.value > 0.9
+    assert ("scores", "low-rank") not in shown
+
+
 @pytest.mark.long
 def test_a_claim_that_is_stated_later_trains_nothing_and_another_object_does(
     tmp_path: Path,
@@ -254,7 +263,7 @@ def test_a_claim_that_is_stated_later_trains_nothing_and_another_object_does(
         (Counted, {}, True),
         (Counted, stated, False),
         (Counted(), stated, True),
-        (Counted(), {"confidence": 0.9, "observers": ["others-lists"]}, False),
+        (Counted(), {"confidence": 0.9, "observers": ["others-lists", "asked-rows"]}, False),
         (Counted(2), {}, True),
         (Unreadable(), {}, True),
         (Unreadable(), {}, True),

@@ -122,7 +122,9 @@ def test_a_defense_publishes_no_factors() -> None:
 def test_everyone_who_sees_a_served_model_observes_it_by_default() -> None:
     served = ["scores", "own-list", "others-lists"]
     table = Membership()
-    assert table.observers_of(OwnRecommender(library="most-popular")) == served
+    asking = ["scores", "asked-rows", *served[1:]]
+    assert table.observers_of(OwnRecommender(library="most-popular")) == asking
+    # Each score of theirs is a line of a file.
     assert table.observers_of(OwnRecommender(command="python train.py")) == served
     for shows, observers in (
         (["scores"], ["scores"]),
@@ -132,7 +134,16 @@ def test_everyone_who_sees_a_served_model_observes_it_by_default() -> None:
         recommender = OwnRecommender(command="python train.py", params={"shows": shows})
         assert table.observers_of(recommender) == observers
     private = MembershipConfig.model_validate({"model": {"defense": "dpsgd-mf"}})
-    assert table.observers_of(private.model[0]) == served
+    assert table.observers_of(private.model[0]) == asking
+
+
+def test_an_attack_that_reads_one_observer_is_tried_on_it_alone() -> None:
+    def tried(**table: Any) -> set[str]:
+        values = {"recommender": {"library": "most-popular"}, **table}
+        return {attack.label for attack in MembershipConfig.model_validate(values).inferring}
+
+    assert tried() - tried(membership={"observers": ["scores", "factors"]}) == {"low-rank"}
+    assert tried(attack=[{"name": "low-rank"}]) == {"low-rank"}
 
 
 def test_who_is_served_a_model_of_sequences_sends_histories() -> None:
@@ -268,6 +279,10 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
         (
             OWN + "[membership]\ntrainings = 1\n[[attack]]\nname = 'lira'\n",
             ["trainings = 1 leaves no training that calibrates", "'global-threshold'"],
+        ),
+        (
+            OWN + "[membership]\nobservers = ['scores']\n[[attack]]\nname = 'low-rank'\n",
+            ["no [[attack]] reads", "'scores'", "leave the observer out"],
         ),
         (OWN + "[membership]\nunits = []\n", ["membership.units"]),
         (OWN + "[membership]\nunits = ['item']\n", ["membership.units.0 = 'item'"]),

@@ -172,6 +172,37 @@ def test_questions_are_targets_then_held_out_then_items_of_users() -> None:
     assert set(query.listed) == set(DATA.user[rows]) | set(plan.users) | set(plan.observed)
 
 
+@pytest.mark.cases("most", [None, 600])
+def test_whoever_asks_for_rows_knows_members_of_every_training_and_no_targets(
+    most: int | None,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if most is not None:
+            patch.setattr("dpaudit.audits.membership.design._MOST_SCORES", most)
+        plan = design()
+        of = plan.questions
+    every = np.stack([complete(plan.data(training).ratings) for training in range(8)])
+    assert (every[:, of.members.users, of.members.items] == of.members.values).all()
+    assert len(of.members.users) > 100
+    assert not np.isin(of.members.users, plan.users).any()
+    assert not np.isin(of.tested.users[of.outside], plan.users).any()
+    outside = of.tested.users[of.outside], of.tested.items[of.outside]
+    assert not every[:, *outside].any()
+    assert (complete(DATA)[of.histories.users, of.histories.items] == of.histories.values).all()
+    users, _ = of.asked
+    size = len(of.members.users)
+    assert users[:size].tolist() == of.members.users.tolist()
+    if most is None:  # no user without interactions, as some models know none of these
+        assert of.rows.tolist() == [user for user in range(N_USERS) if user != 7]
+        assert len(users) == size + (N_USERS - 1) * N_ITEMS
+        return
+    assert size < len(users) <= size + most
+    assert not np.isin(of.rows, plan.users).any()
+    for pairs in (of.tested, of.histories, of.members):
+        assert np.isin(pairs.users, of.users).all()
+        assert np.isin(pairs.items, of.columns).all()
+
+
 def test_a_user_with_every_item_is_asked_about_their_own_alone() -> None:
     full = Ratings.build(
         np.repeat(np.arange(50), 8), np.tile(np.arange(8), 50), np.ones(400), 50, 8, Scale(1, 1, 1)

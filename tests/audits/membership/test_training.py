@@ -205,6 +205,36 @@ def test_the_largest_single_precision_scores_are_kept() -> None:
         assert all(np.isfinite(part).all() for part in shown)
 
 
+def test_further_scores_are_asked_for_their_observer_and_change_nothing_for_others() -> None:
+    seen: tuple[list[Observer], ...] = ["scores"], ["scores", "asked-rows"]
+    few, more = (Training.of(Copying(), DESIGN, ["interaction", "user"], one) for one in seen)
+    assert {block for block in more.blocks if block[1] != "asked-rows"} == set(few.blocks)
+    size, (users, items) = len(few.query.users), DESIGN.questions.asked
+    assert more.query.users[size:].tolist() == users.tolist()
+    assert more.query.items[size:].tolist() == items.tolist()
+    shown, others = (
+        dict(zip(one.blocks, unpacked(one(0), len(one.blocks) + BESIDES), strict=False))
+        for one in (few, more)
+    )
+    for block, features in shown.items():
+        np.testing.assert_array_equal(features, others[block])
+    tested = len(DESIGN.tested.users)
+    for unit, count in (("interaction", tested), ("user", len(DESIGN.users))):
+        assert others[unit, "asked-rows"].shape == (count, 6 + BESIDE)  # type: ignore[index]
+
+
+def test_whoever_sees_scores_before_a_deletion_may_ask_for_rows_too() -> None:
+    class Same(Copying):  # type: ignore[misc]
+        def answer(self, interactions: Any, seed: int, query: Query) -> Any:
+            answer = super().answer(interactions, seed, query)
+            return answer._replace(before=answer.scores)
+
+    blocks: Any = [("interaction", "before-and-after"), ("interaction", "asked-rows")]
+    change, rows, *_ = unpacked(Training(Same(), DESIGN, blocks)(0), len(blocks) + BESIDES)
+    assert not change[:, 0].any()
+    assert len(rows) == len(change)
+
+
 def test_factors_are_asked_only_for_their_observer() -> None:
     seen: list[bool] = []
 

@@ -139,10 +139,10 @@ def test_observers_and_targets_that_a_membership_audit_left_out_are_named(make: 
     )
     sentences = not_tried(base.model_copy(update={"kind": "membership", "measurements": [game]}))
     assert sentences[0] == (
-        "Observers who see the list shown to the target's user; or the lists shown to some other "
-        "users; or the items nearest to each item, by the cosine of the published factors; or the "
-        "published factors of the items; or the scores of items after histories that the attacker "
-        "sends."
+        "Observers who see the scores of the target's own pairs, and of as many others as they ask "
+        "for; or the list shown to the target's user; or the lists shown to some other users; or "
+        "the items nearest to each item, by the cosine of the published factors; or the published "
+        "factors of the items; or the scores of items after histories that the attacker sends."
     )
     assert sentences[1] == "Whether a single interaction was in the training data."
     assert not any("Membership inference with real users" in sentence for sentence in sentences)
