@@ -144,7 +144,7 @@ _ABOUT: Mapping[str, tuple[str, str, float]] = {
     ),
     "explained": (
         "How popular lists are explains an attack",
-        "Lists that are less popular tell who is in the trainings, without memory of their items.",
+        "Who is in the trainings shows by how popular lists are, without memory of their items.",
         3.0,
     ),
     "control": (

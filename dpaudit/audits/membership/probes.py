@@ -444,7 +444,9 @@ def of_foreign_coins(
 
 
 def of_lists(trials: Trials, strongest: Estimate, alpha: float) -> Baseline:
-    """Return how well a user's list tells the coin by being less popular, whatever it shows.
+    """Return how well a user's list tells the coin by how popular it is, whatever else it shows.
+
+    Its AUC is above 0.5 if lists of present users are less popular; an empty list is least popular.
 
     Args:
         trials: what the observer of own lists sees of target users in the judged trainings; the
@@ -454,14 +456,15 @@ def of_lists(trials: Trials, strongest: Estimate, alpha: float) -> Baseline:
     """
     area = _told(-np.nan_to_num(trials.features[:, :, 2]), trials.present, alpha)
     name = "list popularity"
-    if area.lower <= 0.5 or area.upper < strongest.lower:
+    value, most = max(area.value, 1 - area.value), max(area.upper, 1 - area.lower)
+    if area.lower <= 0.5 <= area.upper or most < strongest.lower:
         return Baseline(name, area, None)
     noticed = Noticed(
         "explained",
-        f"How popular a list is tells which users are in the trainings, with AUC {area.value:.2f}, "
+        f"How popular a list is tells which users are in the trainings, with AUC {value:.2f}, "
         f"as well as the strongest attack of observer 'own-list' does, with {strongest.value:.2f}.",
-        "Read that AUC as who gets a list of their own, and not as what the model remembers of a "
-        "history; other observers tell about that.",
+        "Read that AUC as who gets another list than a stranger, and not as what the model "
+        "remembers of a history; other observers tell about that.",
     )
     return Baseline(name, area, noticed)
 

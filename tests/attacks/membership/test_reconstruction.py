@@ -69,7 +69,7 @@ def test_shares_are_those_of_a_loop_over_users() -> None:
 def test_factors_of_data_without_any_target_list_both_alike() -> None:
     known, hidden, _, _ = case(1)
     items, users = factors(known.history.toarray() > 0)
-    coins = np.random.default_rng(2).random((200, len(hidden.users))) < 0.5
+    coins = np.random.default_rng(2).random((100, len(hidden.users))) < 0.5
     shares = [reconstructed(items, users, known, hidden, some, K)[:2] for some in coins]
     gaps = np.array(shares)[:, :, 0] - np.array(shares)[:, :, 1]
     assert np.abs(gaps.mean(0)).max() < 0.02

@@ -125,7 +125,7 @@ def test_the_area_of_scores_that_are_the_coins_is_one() -> None:
 
 
 @pytest.mark.parametrize(("strongest", "popular", "explained"), [
-    (0.99, 5.0, True), (0.7, 0.0, False), (0.99, 0.2, False)
+    (0.99, 5.0, True), (0.99, -5.0, True), (0.7, 0.0, False), (0.99, 0.2, False)
 ])  # fmt: skip
 def test_lists_that_are_popular_for_whom_a_model_does_not_know_explain_an_attack(
     strongest: float, popular: float, explained: bool
@@ -141,7 +141,8 @@ def test_lists_that_are_popular_for_whom_a_model_does_not_know_explain_an_attack
     if baseline.finding:
         assert baseline.finding.about == "explained"
         assert not baseline.finding.undecided
-        assert baseline.area.value > 0.95
+        assert abs(baseline.area.value - 0.5) > 0.45
+        assert (baseline.area.value > 0.5) == (popular > 0)
 
 
 def test_the_baselines_of_an_audit_share_one_level() -> None:
