@@ -488,8 +488,8 @@ class FindingRecord(Record):
         model: the model's label.
         about: what it is about: `seed`, `constant`, `vocabulary`, `hide-seen`, `beside-claim`,
             `rate`, `repeated`, `missing`, `diverged`, `undefined`, `not-probed`, `stopped`,
-            `saved`, `alone`, `control`, `noiseless`, `repetition`, `exceptions`, `contradiction` or
-            `blind`.
+            `saved`, `alone`, `control`, `noiseless`, `repetition`, `exceptions`, `contradiction`,
+            `explained` or `blind`.
         text: one sentence on what was found.
         remedy: one sentence on what to do.
         undecided: whether it leaves open what the model leaks: no gate on the model passes, and no

@@ -142,6 +142,11 @@ _ABOUT: Mapping[str, tuple[str, str, float]] = {
         "or the trainings as they were done, have a fault, and no gate is decided.",
         6.0,
     ),
+    "explained": (
+        "How popular lists are explains an attack",
+        "Who is in the trainings shows by how popular lists are, without memory of their items.",
+        3.0,
+    ),
     "control": (
         "A game could not be run on a mutant",
         "The power of the game is not measured there, so it shows nothing of the claim.",

@@ -121,6 +121,24 @@ class Stale(Trainable):
 
 
 @dataclass(frozen=True)
+class Publishing(Ignorant):
+    """Scores by the seed alone, and the leading singular vectors of its data as factors.
+
+    Attributes:
+        named: whether the factors of users are published too.
+    """
+
+    named: bool = True
+
+    def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:
+        users, values, items = np.linalg.svd(interactions.matrix.toarray() > 0, full_matrices=False)
+        kept = Factors(items[:20].T.astype(np.float32), (users * values)[:, :20].astype(np.float32))
+        shown = kept if self.named else Factors(kept.items)
+        answer = super().answer(interactions, seed, query)
+        return answer._replace(factors=shown if query.factors else None)
+
+
+@dataclass(frozen=True)
 class Copying(Trainable):
     """Scores of 1 for what it was trained on and 0 for all else; lists of what users have."""
 

@@ -34,7 +34,7 @@ from dpaudit.audits.membership.calibration import (
     Trials,
     noise_laws,
 )
-from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.audits.membership.config import MembershipConfig, chooses_by_targets
 from dpaudit.audits.membership.decisions import TrainingsLook
 from dpaudit.audits.membership.design import Design, groups_of
 from dpaudit.audits.membership.planting import Background, PassControl, Reading
@@ -281,11 +281,8 @@ class Inference:
             view: what is seen besides, if a claim says more than the observer.
             batches: groups of targets in the judged trainings `(J, m)` by name, see `batches`.
         """
-        table, key, rates = self.context.config.membership, self.key, self._rates
+        key, rates, curve, scored = self.key, self._rates, self._curve, self._scored
         claim = self.point.claim
-        delta = claim.delta if claim else table.delta
-        curve = [at for at in _CURVE if at not in rates and at * table.judged(self.unit) >= 2]
-        scored = self.judged(self.trials, [*rates, *curve], delta)
         for label, one in scored.items():
             for number in numbers(rates):
                 yield number.key(key, label).measured(range_of(number.values(one, one.curve)))
@@ -304,7 +301,38 @@ class Inference:
         limits = bars(self.context.config.gate, bound, claimed)
         if claimed:
             limits = (*limits, Bar(claimed))
-        yield bound.measured(**self._certified(scored, claimed, delta, limits), view=view)
+        yield bound.measured(**self._certified(scored, claimed, self._delta, limits), view=view)
+
+    def foreign(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
+        """Return the strongest attack's scores of half of the judged trainings, and others' coins.
+
+        Returns:
+            The scores, and the coins of the other half `(h, m)`; None with fewer than two
+            trainings of either kind.
+        """
+        calibrating, judged = self.look.parts
+        half = len(judged) // 2
+        if chooses_by_targets(len(calibrating)) or not half:
+            return None
+        attack = self.attacks[calibration.rivals(self._scored, "auc", 1)[0]]
+        scores = self.trials.of(judged[:half]).scores(attack, self.trials.of(calibrating))
+        return scores, self.trials.present[judged[half : 2 * half]]
+
+    @cached_property
+    def _scored(self) -> Mapping[str, Judged]:
+        """Each attack's scores of the judged trainings, by its label."""
+        return self.judged(self.trials, [*self._rates, *self._curve], self._delta)
+
+    @property
+    def _curve(self) -> list[float]:
+        """The further false-positive rates of the curve."""
+        rates, judged = self._rates, self.context.config.membership.judged(self.unit)
+        return [at for at in _CURVE if at not in rates and at * judged >= 2]
+
+    @property
+    def _delta(self) -> float:
+        claim = self.point.claim
+        return claim.delta if claim else self.context.config.membership.delta
 
     @property
     def _rates(self) -> list[float]:
@@ -312,7 +340,7 @@ class Inference:
 
     def judged(self, trials: Trials, rates: Sequence[float], delta: float) -> dict[str, Judged]:
         """Return each attack's scores of the judged trainings among some, by its label."""
-        return self._judged(trials, self.look.parts, self.attacks, rates, delta)
+        return self._judged(trials, self.look.parts, self._reading_attacks, rates, delta)
 
     def _judged(
         self,
@@ -326,8 +354,13 @@ class Inference:
         return {
             label: calibration.judged(fitted, attack, rates, self.context.family, delta)
             for label, attack in _able(attacks, parts).items()
-            if attack.observer in (None, self.observer)
         }
+
+    @cached_property
+    def _reading_attacks(self) -> Mapping[str, MembershipInference]:
+        """The attacks that read what this observer sees, by label."""
+        every = self.attacks.items()
+        return {label: one for label, one in every if one.observer in (None, self.observer)}
 
     def _strongest(self, scored: Mapping[str, Judged]) -> Iterator[Measurement]:
         """Yield the largest of each number, of the attacks that promise most by it.
@@ -339,6 +372,8 @@ class Inference:
             for key in of_trainings(self.context.config, number.key(self.key, STRONGEST)):
                 about = key.statement, key.attacker
                 divisions, attacks = self._divisions(key), self._attacks(key)
+                if not attacks:
+                    continue
                 if about not in games:
                     games[about] = [
                         self._judged(self.trials, parts, attacks, self._rates)
@@ -360,9 +395,10 @@ class Inference:
 
     def _attacks(self, key: MetricKey) -> Mapping[str, MembershipInference]:
         """Return the attacks that a number is the largest of, by label."""
+        every = self._reading_attacks
         if key.attacker is None:
-            return self.attacks
-        return {label: one for label, one in self.attacks.items() if not one.compares_targets}
+            return every
+        return {label: one for label, one in every.items() if not one.compares_targets}
 
     def _controlled(
         self, number: Number, key: MetricKey, reading: Reading, divisions: Sequence[Division]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.attacks.base import MembershipInference
+from dpaudit.attacks.membership.reconstruction import WAYS
 from dpaudit.auditor import measure
 from dpaudit.auditor.distinguishing import contradictions, leaks
 from dpaudit.auditor.measure import (
@@ -82,7 +83,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
                     yield bound_key(key, unit, observer)
                     for metric in ("membership.roc", "membership.exposed", "membership.group"):
                         yield key(metric)
-            yield MetricKey("membership.blind", model, epsilon)
+            for metric in ("membership.blind", "membership.reconstructed"):
+                yield MetricKey(metric, model, epsilon)
             yield from measure.of_trainings(config, MetricKey("leak", model, epsilon))
             for name in Utility._fields:
                 yield from _useful_keys(config, name, model, epsilon)
@@ -158,12 +160,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             self.context.progress.stage(f"{stage}: attacks by {observer} ({unit})")
             seen = trials, observer in _FREE
             inference = self.inference(look, level, *seen, model.label, point, unit, observer)
-            yield from inference.measurements(view, late[unit])
-            shown_ = inference.trials.of(look.trainings)
-            other = probes.of_other_trainings(shown_, unit, observer, alpha)
-            # The level is shared by those who see a model, and a witness sees what they see.
-            if other and observer != WITNESS:
-                yield from _blind(other, blind.changed(unit=unit, observer=observer))
+            measured = list(inference.measurements(view, late[unit]))
+            yield from (*measured, *_beside(inference, measured, shown, alpha))
             if (unit, observer) == ("interaction", "own-list") and probes.hides_seen(finished):
                 yield probes.HIDES_SEEN.of(model.label)
         asked = frozenset[str]() if lost else measures(point.trainable, model.observers)
@@ -302,6 +300,55 @@ def _blind(baseline: probes.Baseline, key: MetricKey) -> Iterator[RecordPart]:
     yield key.measured(baseline.area, attack=baseline.name)
     if baseline.finding:
         yield baseline.finding.of(key.model, key.epsilon)
+
+
+def _beside(
+    inference: Inference,
+    measured: Sequence[records.Measurement],
+    parts: Sequence[list[Numbers]],
+    alpha: float,
+) -> Iterator[RecordPart]:
+    """Yield blind baselines of what an observer sees, and what factors reconstruct.
+
+    Args:
+        inference: the attacks.
+        measured: what they find.
+        parts: what each training shows.
+        alpha: the level of each baseline.
+    """
+    unit, observer, look = inference.unit, inference.observer, inference.look
+    if (unit, observer) == ("interaction", "factors"):
+        yield from _reconstructed(parts, look, inference.key("membership.reconstructed"))
+    # The level is shared by those who see a model, and a witness sees what they see.
+    if observer != WITNESS:
+        for baseline in filter(None, _baselines(inference, measured, alpha)):
+            yield from _blind(baseline, inference.key("membership.blind"))
+
+
+def _baselines(
+    inference: Inference, measured: Sequence[records.Measurement], alpha: float
+) -> Iterator[probes.Baseline | None]:
+    unit, observer, look = inference.unit, inference.observer, inference.look
+    shown = inference.trials.of(look.trainings)
+    yield probes.of_other_trainings(shown, unit, observer, alpha)
+    if foreign := inference.foreign():
+        yield probes.of_foreign_coins(*foreign, unit, observer, alpha)
+    if (unit, observer) == ("user", "own-list"):
+        areas = (m for m in measured if (m.metric, m.attack) == ("attack.auc", STRONGEST))
+        # The first is about the next training.
+        yield probes.of_lists(inference.raw.of(look.parts.judged), next(areas).estimate, alpha)
+
+
+def _reconstructed(
+    parts: Sequence[list[Numbers]], look: TrainingsLook, key: MetricKey
+) -> Iterator[records.Measurement]:
+    """Yield the shares of hidden interactions that factors tell, and how much they differ."""
+    shares = np.stack([part[training.RECONSTRUCTED] for part in parts])[look.parts.judged]
+    for (way, groups), both in zip(WAYS.items(), np.moveaxis(shares, 1, 0), strict=True):
+        if np.isfinite(both).all():
+            yield key.measured(range_of(both[:, 0] - both[:, 1]), attack=way)
+            for group, share in zip(groups, both.T, strict=True):
+                yield key.measured(range_of(share), attack=way, group=group)
 
 
 def _of_strongest(number: RecordPart) -> bool:

@@ -59,8 +59,15 @@ METRICS = (
            "the same false-positive rate, than its absent ones", "gain", _MEMBERS,
            (ATTACK, *SEEN, GROUP), detail="group", signed=True, role="attack", section="exposure",
            quantity="exposure to attack, group"),
-    Metric("membership.blind", "AUC for the coins of what no model can tell: 0.5, or the audit has "
-           "a fault", "share", _MEMBERS, (ATTACK, UNIT), optional=(OBSERVER,),
+    Metric("membership.reconstructed", "share of hidden interactions on lists that are made from "
+           "published factors and from what else the user has: of those that the model was trained "
+           "on, less that of others; or of one group of them. And share of published vectors of "
+           "users whose holder is named, less that of a guess", "gain", _MEMBERS, (ATTACK, *SEEN),
+           optional=(GROUP,), signed=True, section="reconstruction",
+           quantity="reconstructed from"),
+    Metric("membership.blind", "AUC for the coins of what remembers no target: 0.5, or the audit "
+           "has a fault; but that of how popular a user's list is, which may explain an attack",
+           "share", _MEMBERS, (ATTACK, UNIT), optional=(OBSERVER,),
            section="blind baseline", quantity="blind baseline,",
            places=("{attack}", "{unit}", "{observer}")),
 )  # fmt: skip

@@ -13,11 +13,21 @@ assumption on models. Such numbers are
 
 - the popularity of an item and the activity of a user, counted in all data with all targets;
 - what one training shows, for the coins of another one. The mean of what others show of a target is
-  taken off first, of all trainings but these two.
+  taken off first, of all trainings but these two;
+- the scores that the strongest attack gives one half of the judged trainings, for the coins of the
+  other half, one by one. The calibrating trainings choose the attack and fit it, and it reads
+  nothing of the other half, so that such coins are independent of all scores together.
+
+A model without any target would be one more function of the known data. It takes a training more,
+and shows nothing of fair coins that these do not.
 
 Where one of them tells coins, something is wrong with the audit: coins that depend on the data, a
 training that starts from an earlier one, or trainings that were mixed up. With all baselines of an
 audit together this happens at most once in 1/`ALPHA` audits without such a fault.
+
+**Explained.** How popular the list of a user is may tell the coin without a fault: a model may show
+what is popular to whom it does not know. That takes no memory of what the user has, so where it
+tells as much as the strongest attack, it is said.
 """
 
 from __future__ import annotations
@@ -329,13 +339,13 @@ ALPHA = 1e-3
 
 
 def level_of(points: int, units: int) -> float:
-    """Return the level of each baseline: two by the data, and one for each observer.
+    """Return the level of each baseline: two by the data, and two for each observer.
 
     Args:
         points: the number of models, each ε counted.
         units: the number of units.
     """
-    return ALPHA / (points * units * (2 + len(OBSERVERS)))
+    return ALPHA / (points * units * (2 + 2 * len(OBSERVERS)))
 
 
 class Baseline(NamedTuple):
@@ -344,7 +354,7 @@ class Baseline(NamedTuple):
     Attributes:
         name: what it is.
         area: its AUC for the coins; 0.5 is chance.
-        finding: what is noticed; None at chance.
+        finding: what is noticed; None if nothing is.
     """
 
     name: str
@@ -379,14 +389,10 @@ def of_data(design: Design, unit: Unit, present: Mask, alpha: float) -> Iterator
             "item popularity": total[design.users] / np.maximum(activity[design.users], 1),
             "user activity": activity[design.users],
         }
-    signs = np.where(present, 1.0, -1.0)
     for name, values in numbers.items():
-        ranks = _ranks(values[None])
-        size = math.sqrt(signs.size * len(signs) * float((ranks**2).sum()))
-        correlation = float((signs * ranks).sum()) / size if size > 0 else 0.0
         yield _baseline(
             name,
-            _area(correlation, present.size, alpha),
+            _told(np.broadcast_to(values, present.shape), present, alpha),
             f"{name.capitalize()} tells without any model which {unit}s are in the trainings",
             "The coins depend on the data, so nothing that guesses them shows what a model leaks: "
             "report it as a defect of dpaudit",
@@ -420,6 +426,61 @@ def of_other_trainings(
         f"training {ended[other]}",
         "Let every training start from nothing, and return what it shows as that of its own data",
     )
+
+
+def of_foreign_coins(
+    scores: Numbers, foreign: Mask, unit: Unit, observer: Observer, alpha: float
+) -> Baseline:
+    """Return how well an attack's scores of some trainings tell the coins of others.
+
+    Args:
+        scores: the scores `(h, m)`, which do not depend on the coins.
+        foreign: the coins of as many other trainings `(h, m)`.
+        unit: what a target is.
+        observer: who observes the models.
+        alpha: the level.
+    """
+    return _baseline(
+        "attack on another training",
+        _told(scores, foreign, alpha),
+        f"The strongest attack of observer {observer!r} on some trainings tells which {unit}s are "
+        "in others",
+        "Let every training start from nothing, and let no attack read coins of what it judges",
+    )
+
+
+def of_lists(trials: Trials, strongest: Estimate, alpha: float) -> Baseline:
+    """Return how well a user's list tells the coin by how popular it is, whatever else it shows.
+
+    Its AUC is above 0.5 if lists of present users are less popular; an empty list is least popular.
+
+    Args:
+        trials: what the observer of own lists sees of target users in the judged trainings; the
+            third feature is the popularity of the list.
+        strongest: the AUC of the strongest attack on them.
+        alpha: the error probability of its being off chance by chance.
+    """
+    area = _told(-np.nan_to_num(trials.features[:, :, 2]), trials.present, alpha)
+    name = "list popularity"
+    value, most = max(area.value, 1 - area.value), max(area.upper, 1 - area.lower)
+    if area.lower <= 0.5 <= area.upper or most < strongest.lower:
+        return Baseline(name, area, None)
+    noticed = Noticed(
+        "explained",
+        f"How popular a list is tells which users are in the trainings, with AUC {value:.2f}, "
+        f"as well as the strongest attack of observer 'own-list' does, with {strongest.value:.2f}.",
+        "Read that AUC as who gets another list than a stranger, and not as what the model "
+        "remembers of a history; other observers tell about that.",
+    )
+    return Baseline(name, area, noticed)
+
+
+def _told(values: Numbers, present: Mask, alpha: float) -> Estimate:
+    """Return the AUC of ranks of some numbers in each training for its coins `(T, m)`."""
+    ranks = _ranks(values)
+    size = math.sqrt(present.size * float((ranks**2).sum()))
+    correlation = float(np.where(present, ranks, -ranks).sum()) / size if size > 0 else 0.0
+    return _area(correlation, present.size, alpha)
 
 
 def _correlations(values: Numbers, present: Mask) -> Numbers:

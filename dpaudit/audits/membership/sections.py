@@ -37,11 +37,12 @@ _NOTES = (
     "observer.",
     "The attacker knows all data but the targets' coins, and can train the model on data like "
     "these. Exposures by group say who is hit hardest; they name nobody.",
-    "The blind baseline is how well coins are told by what no model can tell: the popularity of "
+    "The blind baseline is how well coins are told by what remembers no target: the popularity of "
     "items, the activity of users, and, for the coins of one training, what another one shows (of "
-    "the pair of trainings that tells most). It has to be at chance, an AUC of 0.5, which every "
-    "interval of it includes in all but one of 1000 audits without a fault. Where one does not, no "
-    "gate is decided.",
+    "the pair of trainings that tells most) and the strongest attack on others. It has to be at "
+    "chance, an AUC of 0.5, which every interval of it includes in all but one of 1000 audits "
+    "without a fault. Where one does not, no gate is decided. How popular a user's list is may "
+    "tell the coin without a fault, and then explains an attack that finds no more.",
 )
 
 # What an observer sees, where there is little room.
@@ -65,6 +66,7 @@ class MembershipSections(Sections):
         "exposure",
         "group utility",
         "curves",
+        "reconstruction",
         "blind baseline",
     }
     beyond: ClassVar[Sequence[str]] = (ACCOUNTS_UNTRIED,)

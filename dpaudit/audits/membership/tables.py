@@ -37,7 +37,7 @@ _PITCH = 26  # from one row to the next, in pixels
 
 
 def tables(result: AuditResult) -> list[Table]:
-    """Return the strongest attacks, utility, every attack, who is hit hardest, and the baseline."""
+    """Return the strongest attacks, utility, every attack, who is hit hardest, and baselines."""
     shown = [
         _strongest(result),
         *utility(result),
@@ -46,6 +46,7 @@ def tables(result: AuditResult) -> list[Table]:
         _planted(result),
         _learning(result),
         _exposed(result),
+        _reconstructed(result),
         _blind(result),
     ]
     return [*filter(None, shown)]
@@ -244,10 +245,20 @@ def _exposed(result: AuditResult) -> Table:
     )
 
 
-def _blind(result: AuditResult) -> Table:
-    """Return how well coins are told by what no model can tell."""
+def _reconstructed(result: AuditResult) -> Table:
+    """Return the shares of hidden interactions that published factors tell."""
     return _placed(
-        "Blind baseline: AUC for the coins of what no model can tell",
+        "Reconstructed from published factors and known interactions: share of hidden ones listed",
+        columns.within(result, "reconstruction"),
+        ("from, of", lambda m: f"{m.attack}: {m.group or 'the difference'}"),
+        "share",
+    )
+
+
+def _blind(result: AuditResult) -> Table:
+    """Return how well coins are told by what remembers no target."""
+    return _placed(
+        "Blind baseline: AUC for the coins of what remembers no target",
         columns.within(result, "blind baseline"),
         ("told by", lambda m: m.attack or NONE),
         "AUC",

@@ -18,7 +18,15 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.membership.features import OF_INTERACTIONS, OF_USERS, STEPS, Numbers, Shown
+from dpaudit.attacks.membership.features import (
+    OF_INTERACTIONS,
+    OF_USERS,
+    STEPS,
+    Numbers,
+    Pairs,
+    Shown,
+)
+from dpaudit.attacks.membership.reconstruction import WAYS, reconstructed
 from dpaudit.auditor.trainings import hit_rate_and_mrr, ndcg, outcomes, precision_and_recall
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.design import Design
@@ -28,7 +36,7 @@ from dpaudit.core.membership import HISTORIES, OBSERVERS, OF_FACTORS, ROWS, WITN
 from dpaudit.core.messages import place
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.readers.load import load
-from dpaudit.recommenders.base import Answer, Indices, Query, Scores, Trainable
+from dpaudit.recommenders.base import Answer, Factors, Indices, Query, Scores, Trainable
 from dpaudit.recommenders.checks import checked_answer
 from dpaudit.recommenders.forgetting import Forgetting
 from dpaudit.recommenders.returned import Returned
@@ -180,10 +188,11 @@ def _equal_lists(marks: Numbers, present: Mask) -> tuple[int, int] | None:
 
 
 Packed = NDArray[np.float64]
-# What a training returns besides its features: the seconds of a training and of the deletion after
-# it, the nDCG of groups, the digest of its model if it is kept, and utility; and their places.
-BESIDES = 4
-TOOK, BY_GROUP, DIGEST, USEFUL = range(-BESIDES, 0)
+# What a training returns besides its features: what is reconstructed from its factors, the seconds
+# of a training and of the deletion after it, the nDCG of groups, the digest of its model if it is
+# kept, and utility; and their places.
+BESIDES = 5
+RECONSTRUCTED, TOOK, BY_GROUP, DIGEST, USEFUL = range(-BESIDES, 0)
 
 
 class Utility(NamedTuple):
@@ -353,7 +362,8 @@ class Training:
         errors = self._errors(answer.scores, kept) if rated else {}
         useful = np.array([Utility(**lists, **errors)])
         took = np.array([answer.took or (math.nan, math.nan)])
-        return packed([*blocks, took, self._by_group(answer.lists), _words(digest), useful])
+        hidden = self._reconstructed(answer.factors, index)
+        return packed([*blocks, hidden, took, self._by_group(answer.lists), _words(digest), useful])
 
     def answer(self, data: Interactions, seed: int) -> Answer:
         """Train on data, and return what the model shows, checked.
@@ -393,6 +403,17 @@ class Training:
             features = OF_INTERACTIONS[observer](shown, design.knowledge, design.tested, rated)
         more = beside(features, shown, design, unit, observer, kept)
         return np.concatenate((features, more), axis=1)
+
+    def _reconstructed(self, factors: Factors | None, index: int) -> Numbers:
+        """Return what factors tell of the target interactions; NaN without either `(3, 2)`."""
+        design, of, count = self.design, self.design.tested, len(self.design.rows)
+        if factors is None or not count:
+            return np.full((len(WAYS), 2), np.nan)
+        hidden = Pairs(of.users[:count], of.items[:count], of.values[:count])
+        present = design.coins(index)[:count]
+        return reconstructed(
+            factors.items, factors.users, design.knowledge, hidden, present, design.k
+        )
 
     def _errors(self, scores: Scores, kept: NDArray[np.bool_]) -> dict[str, float]:
         """Return both errors of ratings whose user and item the training has; none without such.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from membership_cases import Copying, Hostile, Ignorant, Stale, small_ratings  # type: ignore[import-not-found]
+from membership_cases import Copying, Hostile, Ignorant, Publishing, Stale, small_ratings  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -523,6 +523,92 @@ def test_a_model_that_keeps_the_last_training_tells_its_coins() -> None:
     told = {m.attack: m.estimate for m in of(parts, "membership.blind")}
     assert told["another training"].lower > 0.5
     assert told["item popularity"].lower < 0.5 < told["item popularity"].upper
+
+
+FACTORS: dict[str, Any] = {"units": ["interaction"], "interactions": 200, "k": 5, "trainings": 4}
+
+
+def test_what_is_reconstructed_from_factors_is_compared_with_what_was_not_trained_on() -> None:
+    parts = found_of(Publishing(), observers=["factors"], **FACTORS)
+    rows = {(m.attack, m.group): m for m in of(parts, "membership.reconstructed")}
+    assert len(rows) == 9
+    assert {(m.unit, m.observer) for m in rows.values()} == {("interaction", "factors")}
+    values = {place: m.estimate.value for place, m in rows.items()}
+    for way, first, second in (
+        ("item factors", "present targets", "absent targets"),
+        ("user factors", "present targets", "absent targets"),
+        ("holders", "named", "guessed"),
+    ):
+        assert values[way, None] == pytest.approx(values[way, first] - values[way, second])
+        assert values[way, None] > 0.05
+    assert rows["item factors", None].estimate.kind == "range"
+    assert values["holders", "guessed"] == pytest.approx(
+        1 / len(np.unique(small_ratings().user[design_of(**FACTORS).rows]))
+    )
+
+
+@pytest.mark.cases(
+    ("named", "changes", "ways"),
+    [
+        (False, {"observers": ["factors"]}, {"item factors"}),
+        (True, {"observers": ["nearest-items"]}, set()),
+        (True, {"observers": ["scores"]}, set()),
+        (True, {"observers": ["factors"], "units": ["user"]}, set()),
+    ],
+)
+def test_what_is_not_published_reconstructs_nothing(
+    named: bool, changes: dict[str, Any], ways: set[str]
+) -> None:
+    parts = found_of(Publishing(named=named), **FACTORS | changes)
+    assert {m.attack for m in of(parts, "membership.reconstructed")} == ways
+
+
+def test_other_coins_than_the_own_are_at_chance_for_every_attack() -> None:
+    parts = found_of(Copying(), trainings=16, units=["interaction"], observers=["scores"])
+    [foreign] = of(parts, "membership.blind", attack="attack on another training")
+    assert foreign.estimate.lower < 0.5 < foreign.estimate.upper
+    assert foreign.observer == "scores"
+    # With one calibrating training targets choose the attack.
+    alone = found_of(Copying(), trainings=2, units=["interaction"], observers=["scores"])
+    assert not of(alone, "membership.blind", attack="attack on another training")
+
+
+def test_a_protocol_of_popular_lists_for_others_tells_members_of_a_model_that_learned_nothing() -> (
+    None
+):
+    """Zhang et al. 2021 (arXiv:2109.08045): members get personal lists, others the popular one."""
+    design, model = design_of(units=["user"], observed_users=30), Ignorant()
+    answer = model.answer(design.data(0), design.training_seed(0), design.query)
+    history = design.knowledge.history
+    popular = np.bincount(history.indices, minlength=history.shape[1])
+    members = np.arange(len(design.listed)) % 2 == 0
+    lists = np.where(members[:, None], answer.lists, np.argsort(-popular)[: design.k])
+    scores = -popular[lists].mean(1)
+    assert scores[members].min() > scores[~members].max()
+    # Coins and one model for all: the same model tells nobody.
+    parts = found_of(model, trainings=24, units=["user"], observers=["own-list"], rates=[0.5])
+    [area] = of(parts, "attack.auc", attack=STRONGEST)
+    assert 0.4 < area.estimate.value < 0.6
+    [listed] = of(parts, "membership.blind", attack="list popularity")
+    assert listed.estimate.lower < 0.5 < listed.estimate.upper
+    assert "explained" not in findings(parts)
+
+
+def test_lists_that_are_popular_for_absent_users_explain_what_is_found() -> None:
+    def serve(answer: Answer, interactions: csr_array, query: Query) -> None:
+        popular = np.bincount(interactions.indices, minlength=interactions.shape[1])
+        gone = np.diff(interactions.indptr)[query.listed] == 0
+        answer.lists[gone] = np.argsort(-popular)[: query.k]
+
+    parts = found_of(
+        Ignorant(change=serve), trainings=24, units=["user"], observers=["own-list"], rates=[0.5]
+    )
+    [explained] = [x for x in parts if isinstance(x, FindingRecord) and x.about == "explained"]
+    assert not explained.undecided
+    [area] = of(parts, "attack.auc", attack=STRONGEST)
+    [listed] = of(parts, "membership.blind", attack="list popularity")
+    assert area.estimate.value > 0.9
+    assert listed.estimate.value > 0.9
 
 
 def test_scores_that_are_missing_where_a_user_is_present_are_read() -> None:

@@ -9,7 +9,15 @@ from scipy.stats import binom, rankdata
 
 from dpaudit.audits.membership.calibration import Trials
 from dpaudit.audits.membership.design import Design
-from dpaudit.audits.membership.probes import ALPHA, level_of, of_data, of_other_trainings
+from dpaudit.audits.membership.probes import (
+    ALPHA,
+    level_of,
+    of_data,
+    of_foreign_coins,
+    of_lists,
+    of_other_trainings,
+)
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.membership import OBSERVERS, Unit
 
 TRAININGS, TARGETS = 12, 300
@@ -92,5 +100,50 @@ def test_popularity_and_activity_tell_coins_that_depend_on_them_alone(unit: Unit
     assert baselines["user activity"].area.lower > 0.5
 
 
+def test_scores_tell_the_coins_of_other_trainings_only_by_a_fault() -> None:
+    off = 0
+    for seed in range(100):
+        some = trials(seed)
+        scores, foreign = some.features[:6, :, 0], some.present[6:]
+        off += of_foreign_coins(scores, foreign, "user", "scores", 0.2).finding is not None
+    assert off <= binom.isf(1e-4, 100, 0.2)
+    kept = of_foreign_coins(scores + foreign, foreign, "user", "scores", ALPHA)
+    assert kept.area.lower > 0.5
+    assert kept.finding is not None
+    assert kept.finding.undecided
+
+
+def test_the_area_of_scores_that_are_the_coins_is_one() -> None:
+    coins = np.arange(40) % 2 == 0
+    told = of_foreign_coins(coins[None].astype(float), coins[None], "user", "scores", 0.5)
+    # Equal scores have no evenly spaced ranks, distinct ones have.
+    assert told.area.value == 1
+    distinct = np.arange(40)[None] + 100.0 * coins
+    assert of_foreign_coins(
+        distinct, coins[None], "user", "scores", 0.5
+    ).area.value == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(("strongest", "popular", "explained"), [
+    (0.99, 5.0, True), (0.99, -5.0, True), (0.7, 0.0, False), (0.99, 0.2, False)
+])  # fmt: skip
+def test_lists_that_are_popular_for_whom_a_model_does_not_know_explain_an_attack(
+    strongest: float, popular: float, explained: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    present = rng.random((6, 100)) < 0.5
+    features = rng.normal(size=(6, 100, 3))
+    features[:, :, 2] -= popular * present
+    some = Trials(features, np.zeros((6, 0, 3)), present)
+    attack = Estimate.exact(strongest, "given")
+    baseline = of_lists(some, attack, 1e-3)
+    assert (baseline.finding is not None) == explained
+    if baseline.finding:
+        assert baseline.finding.about == "explained"
+        assert not baseline.finding.undecided
+        assert abs(baseline.area.value - 0.5) > 0.45
+        assert (baseline.area.value > 0.5) == (popular > 0)
+
+
 def test_the_baselines_of_an_audit_share_one_level() -> None:
-    assert level_of(3, 2) * 3 * 2 * (2 + len(OBSERVERS)) == pytest.approx(ALPHA)
+    assert level_of(3, 2) * 3 * 2 * (2 + 2 * len(OBSERVERS)) == pytest.approx(ALPHA)

@@ -54,11 +54,13 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
         (targets + held, 1 + BESIDE),
         (24, 3 + BESIDE),
         (targets + held, 2 + BESIDE),
+        (3, 2),  # of factors, which nobody sees
         (1, 2),
         (1, 0),  # no groups are named
         (1, 0),  # no model is kept
         (1, 8),
     ]
+    assert np.isnan(matrices[3]).all()
     present = DESIGN.present(2, "interaction")[1]
     # A copy scores 1 for what it was trained on: the present targets, and nothing held out.
     assert matrices[0][:targets, 0].tolist() == present.tolist()
@@ -76,7 +78,7 @@ def test_a_groups_gain_is_that_of_its_own_lists() -> None:
     some, nobody = np.arange(DATA.n_users) % 2 == 0, ~everyone
     groups = {"all": everyone, "some": some, "none": nobody}
     training = Training(Ignorant(rated=True), replace(DESIGN, groups=groups), [])
-    _, gains, _, utility = unpacked(training(4), BESIDES)
+    *_, gains, _, utility = unpacked(training(4), BESIDES)
     answer = training.answer(DESIGN.data(4), DESIGN.training_seed(4))
     held = DESIGN.held[some[DATA.user[DESIGN.held]]]
     owners, items = DATA.user[held], DATA.item[held]
