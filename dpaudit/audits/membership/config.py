@@ -357,6 +357,13 @@ class MembershipConfig(RecommendersConfig):
                 "calibrates, and every [[attack]] compares a target with itself in such trainings: "
                 "raise it, or add the attack 'global-threshold'"
             )
+        weaker = [place for place, gate in enumerate(self.gate) if gate.attacker]
+        if weaker and all(attack.compares_targets for attack in attacks):
+            raise ConfigError(
+                f"gate.{weaker[0]}.attacker = {self.gate[weaker[0]].attacker!r} is about attacks "
+                "that train no model, and every [[attack]] compares a target with itself in "
+                "trainings: remove it, or add the attack 'global-threshold'"
+            )
         read = {attack.observer for attack in able}
         for observer in {one for model in self.audited for one in self.observers_of(model)}:
             if not read & {None, observer}:

@@ -132,3 +132,9 @@ def test_which_training_ships_is_checked() -> None:
 def test_keys_of_attacks_are_for_numbers_of_attacks(given: dict[str, Any], words: str) -> None:
     with pytest.raises((ValidationError, ConfigError), match=words):
         config(gate(None, **given))
+
+
+def test_an_attacker_who_trains_none_needs_an_attack_that_compares_none() -> None:
+    alone = config(gate(None, attacker="trains-none")).model_dump() | {"attack": [{"name": "lira"}]}
+    with pytest.raises(ConfigError, match=r"gate\.0\.attacker = 'trains-none'"):
+        MembershipConfig.model_validate(alone).check_plugins()
