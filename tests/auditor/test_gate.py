@@ -388,9 +388,14 @@ def test_a_kind_that_no_gate_makes_joint_has_another_remedy() -> None:
 def test_a_pass_says_on_which_side_of_the_limit_the_interval_lies() -> None:
     measured = [measurement_of(0.3, 0.35)]
     most = judge(Gate(metric="attack.accuracy", max=0.35), POINTS, measured)
-    assert most.reason.endswith("0.325 [0.3, 0.35] does not exceed 0.35")
+    assert "0.325 [0.3, 0.35] does not exceed 0.35. " in most.reason
     least = judge(Gate(metric="attack.accuracy", min=0.3), POINTS, measured)
-    assert least.reason.endswith("0.325 [0.3, 0.35] is not below 0.3")
+    assert "0.325 [0.3, 0.35] is not below 0.3. " in least.reason
+    # What attacks find little of may be a weak attack's; what recommends well is not.
+    assert most.reason.endswith(most.strength)
+    assert most.strength
+    useful = [measurement_of(0.3, 0.35, metric="utility.ndcg")]
+    assert not judge(Gate(metric="utility.ndcg", min=0.3), POINTS, useful).strength
 
 
 @pytest.mark.parametrize("metric", ["leak", "attack.advantage"])

@@ -132,11 +132,31 @@ SCRIPTS = {
         """,
         real=True,
     ),
+    "membership_attacks": Bench(
+        ("implicit", "torch"),
+        "from dpaudit.recommenders.most_popular import MostPopular as model\n"
+        "membership_attacks.CALIBRATING, membership_attacks.JUDGED = (0, 1), 2\n"
+        "membership_attacks.MODELS = {'popular': membership_attacks.Model(model, trainings=4)}\n"
+        "membership_attacks.main(['--models', 'popular'], standalone_mode=False)",
+        """
+        popular c threshold (scores) conjugate (scores) R (scores) S (asked-rows) \
+S + R (asked-rows) strongest (asked-rows)
+        # # / # ± # - - # / # ± # - # / # ± #
+        # # / # ± # # / # ± # # / # ± # # / # ± # # / # ± # # / # ± #
+        """,
+        real=True,
+    ),
     "membership_peers": Bench(
         ("privacy_guard", "torch", "implicit"),
         "membership_peers.main(Path('page.md'), 48, 2, 5, 1)",
         page="membership-peers",
         real=True,
+    ),
+    "pass_controls": Bench(
+        (),
+        "pass_controls.main('--models 1 --targets 400 --limit 0.1 --laws normal --rates 2 '"
+        "'--trainings 3'.split(), standalone_mode=False)",
+        "normal # rate # GO now (rule alone) #: # (#)",
     ),
     "published": Bench(
         ("torch",),

@@ -58,7 +58,7 @@ def shown(of: Questions, scores: Numbers) -> Shown:
     )
     single = scores.astype(np.float32)
     nothing: Any = np.empty((0, 0))
-    return Shown(single[users, items], nothing, nothing, None, single[of.asked])
+    return Shown(single[users, items], nothing, nothing, further=single[of.asked])
 
 
 def model(of: Questions, present: NDArray[np.bool_], size: float, seed: int = 1) -> Numbers:

@@ -147,7 +147,7 @@ def test_an_attack_that_reads_one_observer_is_tried_on_it_alone() -> None:
 
 
 def test_who_is_served_a_model_of_sequences_sends_histories() -> None:
-    table, served = Membership(), ["scores", "own-list", "others-lists"]
+    table, served = Membership(), ["scores", "asked-rows", "own-list", "others-lists"]
     for model in ("sasrec", "gru4rec"):
         recommender = OwnRecommender(library="torch", params={"model": model})
         assert table.observers_of(recommender) == [*served, HISTORIES]
