@@ -44,7 +44,7 @@ from dpaudit.audits.membership.config import Membership, chooses_by_targets
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.membership.training import BESIDE, BESIDES, Training, unpacked
 from dpaudit.config.tables import battery
-from dpaudit.core.membership import Observer
+from dpaudit.core.membership import ROWS, Observer
 from dpaudit.data.readers.load import load
 from dpaudit.data.source import DataSource
 from dpaudit.recommenders.base import Recommender
@@ -139,7 +139,7 @@ def trained(model: Model, design: Design, place: Path | None) -> dict[Observer, 
     covariates = design.covariates("interaction")
     shown = (np.split(block[:, :, :-BESIDE], [len(design.rows)], axis=1) for block in blocks)
     return {
-        observer: Trials(*parts, present, None, covariates).comparable
+        observer: Trials(*parts, present, None, covariates, int(observer == ROWS)).comparable
         for observer, parts in zip(observers, shown, strict=True)
     }
 

@@ -194,6 +194,7 @@ class Signals(NamedTuple):
             be 0.
         strangers: the features of these interactions `(T, p, F)`; None if they are not kept.
         covariates: what is known of targets and population beforehand; None if nothing is.
+        summaries: how many of the features, the first, sum up the others.
     """
 
     features: Numbers
@@ -201,12 +202,13 @@ class Signals(NamedTuple):
     population: Numbers
     strangers: Numbers | None = None
     covariates: Covariates | None = None
+    summaries: int = 0
 
     def of(self, trainings: NDArray[np.bool_]) -> Signals:
         """Return the signals of some trainings (mask `(T,)`)."""
         features, fit, population = (signal[trainings] for signal in self[:3])
         strangers = None if self.strangers is None else self.strangers[trainings]
-        return Signals(features, fit, population, strangers, self.covariates)
+        return Signals(features, fit, population, strangers, self.covariates, self.summaries)
 
 
 class MembershipInference(Attack):

@@ -71,8 +71,8 @@ class RegressionLira(roles.MembershipInference):
     trainings have in common; no coin of the attacked training is used.
 
     Attributes:
-        joint: whether features are taken together, with their covariance; else they count as
-            independent given presence.
+        joint: whether features are taken together, with their covariance and without those that
+            sum up others; else they count as independent given presence.
     """
 
     joint: bool = False
@@ -97,6 +97,9 @@ class RegressionLira(roles.MembershipInference):
         own = known[:, : present.shape[1]]
         spread = own.std((0, 1))
         able = np.flatnonzero(spread > _ROUNDING * (np.abs(own).max((0, 1)) + np.abs(center)))
+        # What sums up the others adds to each of them alone, and does harm beside all.
+        others = able[able >= reference.summaries]
+        able = others if self.joint and len(others) else able
         basis = _basis(reference, known.shape[1])
         for block in [able] if self.joint and len(able) else able[:, None]:
             mine, theirs = (each[:, :, block] / spread[block] for each in (shown, known))

@@ -102,6 +102,7 @@ class Trials:
         unanswered: the share of what was asked of each target that has no answer `(T, m)`; None
             if everything is answered.
         covariates: what is known of targets and population beforehand; None if nothing is.
+        summaries: how many of the features, the first, sum up the others.
     """
 
     features: Numbers
@@ -109,6 +110,7 @@ class Trials:
     present: Mask
     unanswered: Numbers | None = None
     covariates: Covariates | None = None
+    summaries: int = 0
 
     def __len__(self) -> int:
         return len(self.present)
@@ -116,9 +118,13 @@ class Trials:
     def of(self, which: Rows) -> Self:
         """Return some of the trainings, in this order (indices `(n,)`)."""
         lacking = None if self.unanswered is None else self.unanswered[which]
-        features, population = self.features[which], self.population[which]
-        present = self.present[which]
-        return type(self)(features, population, present, lacking, self.covariates)
+        return replace(
+            self,
+            features=self.features[which],
+            population=self.population[which],
+            present=self.present[which],
+            unanswered=lacking,
+        )
 
     @property
     def ended(self) -> Rows:
@@ -131,7 +137,9 @@ class Trials:
         features, present, known = self.features[:, which], self.present[:, which], self.covariates
         if known is not None:
             known = known._replace(targets=known.targets[which])
-        return type(self)(features, self.population, present, lacking, known)
+        return replace(
+            self, features=features, present=present, unanswered=lacking, covariates=known
+        )
 
     @property
     def comparable(self) -> Self:
@@ -144,14 +152,22 @@ class Trials:
         """
         from scipy.special import ndtri
 
+        scaled, cut, first = self.scaled, self.features.shape[1], self.summaries
+        places = np.moveaxis(ranks(np.moveaxis(scaled, 2, 1)), 1, 2)
+        normal = ndtri(places - 0.5 / scaled.shape[1])
+        parts = scaled[..., :first], normal[..., :first], scaled[..., first:], normal[..., first:]
+        both = np.concatenate(parts, axis=2)
+        features, population = both[:, :cut], both[:, cut:]
+        return replace(self, features=features, population=population, summaries=2 * first)
+
+    @property
+    def scaled(self) -> Numbers:
+        """The features of targets and population on the scale of their training `(T, m + p, F)`."""
         shown = np.concatenate((self.features, self.population), axis=1)
         away = shown - np.median(shown, axis=1, keepdims=True)
         spread = np.abs(away).mean(1, keepdims=True)
-        scaled = away / np.where(spread > 0, spread, 1)
-        places = np.moveaxis(ranks(np.moveaxis(shown, 2, 1)), 1, 2)
-        normal = ndtri(places - 0.5 / shown.shape[1])
-        both, cut = np.concatenate((scaled, normal), axis=2), self.features.shape[1]
-        return replace(self, features=both[:, :cut], population=both[:, cut:])
+        scaled: Numbers = away / np.where(spread > 0, spread, 1)
+        return scaled
 
     def mutant(self, noise: Noise, epsilon: float, delta: float, seed: int, run: int) -> Self:
         """Return the trials with a planted leak in place of the features.
@@ -200,7 +216,8 @@ class Trials:
         """Return what attacks read, with the fit along a direction of the features `(F,)`."""
         blocks = self.features, self.population
         fit, population = (np.einsum("tmf,f->tm", block, toward) for block in blocks)
-        return Signals(self.features, fit, population, self.population, self.covariates)
+        known = self.population, self.covariates, self.summaries
+        return Signals(self.features, fit, population, *known)
 
 
 @dataclass(frozen=True, eq=False)

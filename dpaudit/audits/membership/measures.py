@@ -36,7 +36,7 @@ from dpaudit.audits.models.subject import MemberModel, MemberPoint, points_of
 from dpaudit.config.gate import NEXT, Gate, check_rated, picked_by, rated
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
-from dpaudit.core.membership import UNFILTERED, WITNESS, Observer, Unit
+from dpaudit.core.membership import ROWS, UNFILTERED, WITNESS, Observer, Unit
 from dpaudit.data.ratings import Ratings
 from dpaudit.record import result as records
 from dpaudit.record.result import STRONGEST, DataRecord
@@ -239,7 +239,9 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
         covariates = self.design.covariates(unit)
-        trials = Trials(features[:, :cut], features[:, cut:], present, untold, covariates)
+        targets, others = features[:, :cut], features[:, cut:]
+        first = int(observer == ROWS)
+        trials = Trials(targets, others, present, untold, covariates, first)
         return trials, unanswered, marks
 
     def _level(self, look: TrainingsLook) -> float:

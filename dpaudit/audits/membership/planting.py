@@ -104,6 +104,7 @@ class Background:
             flip otherwise.
         own: whether each target has a level of its own, which the attacker's trainings show.
         covariates: what the attacker knows of targets and population beforehand, if anything.
+        summaries: how many of the features, the first, sum up the others.
     """
 
     shown: Numbers
@@ -111,17 +112,17 @@ class Background:
     ordered: bool
     own: bool
     covariates: Covariates | None = None
+    summaries: int = 0
 
     @classmethod
     def of(cls, trials: Trials, *, ordered: bool, own: bool) -> Self:
         """Return it for the trainings that end with a model; the arguments are as above."""
         trials = trials.of(trials.ended)
-        count = trials.features.shape[2]
-        seen = trials.comparable if ordered else trials
-        shown = np.concatenate((seen.features, seen.population), axis=1)[:, :, :count].copy()
+        shown = np.concatenate((trials.features, trials.population), axis=1)
+        shown = trials.scaled if ordered else shown
         targets = trials.present.shape[1]
         shown[:, :targets][trials.present] = np.nan
-        return cls(shown, targets, ordered, own, trials.covariates)
+        return cls(shown, targets, ordered, own, trials.covariates, trials.summaries)
 
     def assumed(self, seed: int) -> Self:
         """Return it for as many targets whose spread between trainings is a tenth of all."""
@@ -265,7 +266,7 @@ class Background:
             top = np.nanmax(shown[:, :, 0], axis=1, keepdims=True)
             answers[:, :, 0] = np.where(moved, top, answers[:, :, 0])
         population = shown[:, self.targets :]
-        trials = Trials(answers, population, present, covariates=self.covariates)
+        trials = Trials(answers, population, present, None, self.covariates, self.summaries)
         return trials.comparable if self.ordered else trials
 
     def _step(self, leak: Leak, moves: Numbers) -> Numbers:
