@@ -56,6 +56,12 @@ SEED = 7
 CALIBRATING, JUDGED = (0, 1, 2, 5, 16), 10
 RATE = 0.01
 FAMILY = Family(confidence=0.95, size=1, alpha=0.05)
+_LAYOUT = {
+    "format": "delimited",
+    "delimiter": "\t",
+    "columns": {"user": 0, "item": 1, "rating": 2, "time": 3},
+    "scale": {"minimum": 1, "maximum": 5, "step": 1},
+}
 REGRESSIONS = ("regression-lira", "regression-lira joint")
 # The columns: their names, the observer, and the attacks, of which the audit's own choice counts.
 Column = tuple[str, Observer, tuple[str, ...]]
@@ -106,8 +112,8 @@ Numbers = NDArray[np.float64]
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 def main(models: str, folder: Path | None) -> None:
     """Train, or read what was trained, and print the table."""
-    source = Path(os.environ["DPAUDIT_DATA"]) / "ml-100k" / "u.data"
-    ratings = load(DataSource(format="movielens-100k", path=str(source)))
+    path = str(Path(os.environ["DPAUDIT_DATA"]) / "ml-100k" / "u.data")
+    ratings = load(DataSource.model_validate(_LAYOUT | {"path": path}))
     for label in models.split(","):
         model = MODELS[label]
         sizes = {"interactions": 2500, "trainings": model.trainings}

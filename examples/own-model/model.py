@@ -26,12 +26,14 @@ class Fitted:
 class Recommender:
     """A truncated singular value decomposition."""
 
-    def __init__(self, factors: int = 16) -> None:
-        """Keep the number of factors."""
-        self.factors = factors
+    def __init__(self, factors: int = 16, noise: float = 0.0) -> None:
+        """Keep the number of factors, and the noise in those of items, in standard deviations."""
+        self.factors, self.noise = factors, noise
 
     def fit(self, interactions: csr_array, seed: int) -> Fitted:
         """Train on users x items (N, M); the seed decides where the iterations start."""
-        start = np.random.default_rng(seed).random(min(interactions.shape))
+        rng = np.random.default_rng(seed)
+        start = rng.random(min(interactions.shape))
         users, weights, items = svds(interactions, k=self.factors, v0=start)
+        items += self.noise * items.std(axis=1, keepdims=True) * rng.normal(size=items.shape)
         return Fitted(users * weights, items.T)

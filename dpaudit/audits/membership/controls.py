@@ -68,7 +68,7 @@ def controlled(gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
         one for one in measurement.planted if one.limit == gate.max and math.isclose(one.leak, size)
     ]
     most = _most(gate, measurement)
-    found, leak = _amount(measurement, most), _amount(measurement, size)
+    found, leak = _amount(measurement, measurement.estimate.value), _amount(measurement, size)
     if not planted:
         return Ruling(
             "inconclusive",
@@ -81,9 +81,9 @@ def controlled(gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
         own = "no training of their own" if gate.attacker else own
         attacks = "attack" if least.attacks == 1 else "attacks"
         strength = (
-            f"Attackers tried ({least.attacks} {attacks}, {own}) find at most {found}; a leak of "
-            f"{leak}, planted, was caught in {least.caught} of {least.runs}. A stronger attacker "
-            "may find more."
+            f"Attackers tried ({least.attacks} {attacks}, {own}) find at most "
+            f"{_amount(measurement, most)}; a leak of {leak}, planted, was caught in "
+            f"{least.caught} of {least.runs}. A stronger attacker may find more."
         )
         return ruling._replace(reason=f"{ruling.reason}. {strength}", strength=strength)
     calibrating = least.decides
