@@ -176,10 +176,12 @@ class Covariates(NamedTuple):
     Attributes:
         targets: of the targets `(m, X)`.
         population: of the population `(p, X)`.
+        surrogates: how many of the columns, the last, are of surrogate models.
     """
 
     targets: Numbers
     population: Numbers
+    surrogates: int = 0
 
 
 class Signals(NamedTuple):

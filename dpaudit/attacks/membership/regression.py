@@ -73,9 +73,12 @@ class RegressionLira(roles.MembershipInference):
     Attributes:
         joint: whether features are taken together, with their covariance and without those that
             sum up others; else they count as independent given presence.
+        surrogates: whether the scores of surrogate models are covariates, too
+            (`membership.surrogates`).
     """
 
     joint: bool = False
+    surrogates: bool = False
 
     name: ClassVar[str] = "regression-lira"
     title: ClassVar[str] = "Likelihood-ratio attack with laws by popularity and activity"
@@ -100,7 +103,7 @@ class RegressionLira(roles.MembershipInference):
         # What sums up the others adds to each of them alone, and does harm beside all.
         others = able[able >= reference.summaries]
         able = others if self.joint and len(others) else able
-        basis = _basis(reference, known.shape[1])
+        basis = _basis(reference, known.shape[1], surrogates=self.surrogates)
         for block in [able] if self.joint and len(able) else able[:, None]:
             mine, theirs = (each[:, :, block] / spread[block] for each in (shown, known))
             ratios += _log_ratios(mine, theirs, present, basis)
@@ -114,11 +117,13 @@ def _all_features(signals: Signals) -> Numbers:
     return np.concatenate((signals.features, signals.strangers), axis=1)
 
 
-def _basis(signals: Signals, count: int) -> Numbers:
+def _basis(signals: Signals, count: int, *, surrogates: bool) -> Numbers:
     """Return 1, standardised covariates, and products of two, of so many rows `(n, K)`."""
     if signals.covariates is None:
         return np.ones((count, 1))
-    x = np.concatenate(signals.covariates)[:count]
+    targets, population, last = signals.covariates
+    x = np.concatenate((targets, population))[:count]
+    x = x if surrogates else x[:, : x.shape[1] - last]
     away, spread = x - x.mean(0), x.std(0)
     columns = (away / np.where(spread > _ROUNDING * np.abs(x).max(0), spread, np.inf)).T
     products = [one * other for one, other in combinations_with_replacement(columns, 2)]

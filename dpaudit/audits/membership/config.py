@@ -40,6 +40,14 @@ _MOST = 10_000
 # The most calibrating trainings by default, and how many of 24: the 19 others are the fewest with
 # which the next training is bounded by 5 %.
 MOST_CALIBRATING, _CALIBRATING, _OF = 16, 5, 24
+# The attack that reads surrogate models.
+_SURROGATES = Attack.model_validate(
+    {
+        "name": "regression-lira",
+        "label": "regression-lira surrogates",
+        "params": {"surrogates": True},
+    }
+)
 # The share of the targets that chooses where no trainings do it.
 _CHOOSING = 0.25
 # The usual false-positive rates, and larger ones for few targets.
@@ -120,10 +128,13 @@ class Membership(Table):
         ships: the training whose model ships, which gates with `of = "this-model"` judge, while all
             others calibrate: its number from 1 on, `last`, or `each` for all of them, one after
             the other, which share the error probability.
+        surrogates: whether `regression-lira` also predicts what a target shows from the scores of
+            cheap models that are trained beside: of factor models it finds more with one or two
+            calibrating trainings. It is one more attack if the config names none.
     """
 
     judging: ClassVar[frozenset[str]] = frozenset(
-        {"calibrating", "stop", "observers", "rates", "delta", "ships"}
+        {"calibrating", "stop", "observers", "rates", "delta", "ships", "surrogates"}
     )
 
     units: Annotated[list[Unit], Field(min_length=1)] = ["interaction"]
@@ -145,6 +156,7 @@ class Membership(Table):
     ] = [0.001, 0.01]
     delta: Annotated[float, Field(ge=0, lt=1)] = 1e-5
     ships: Annotated[int, Field(ge=1)] | Literal["last", "each"] = "last"
+    surrogates: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -411,6 +423,7 @@ class MembershipConfig(RecommendersConfig):
         """
         read = {None, *(one for model in self.audited for one in self.observers_of(model))}
         usual = battery(roles.MembershipInference)
+        usual += [_SURROGATES] if self.membership.surrogates else []
         loaded = {attack.plugin: registry.load("attacks", attack.plugin) for attack in usual}
         return self.attack or [one for one in usual if loaded[one.plugin].observer in read]
 

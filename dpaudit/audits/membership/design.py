@@ -34,6 +34,9 @@ from dpaudit.recommenders.histories import Histories
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
+# The number of surrogate models, that of their factors, and the index of the first: none of the
+# audit's own trainings has its coins.
+_SURROGATES, _SURROGATE, _FURTHER = 4, 16, 10**9
 # The most values of a column whose users are groups.
 _VALUES = 10
 
@@ -394,10 +397,14 @@ class Design:
         places = np.searchsorted(self.listed, self.observed).astype(np.int32)
         return Known(history, self.listed, places)
 
-    def covariates(self, unit: Unit) -> Covariates:
+    def covariates(self, unit: Unit, *, surrogates: bool = False) -> Covariates:
         """Return log popularity of items and log activity of users, in what the attacker knows.
 
         Of target users it is the mean log popularity of their items; they have no population.
+
+        Args:
+            unit: what a target is.
+            surrogates: whether interactions have the score of surrogate models beside these.
         """
         history = self.knowledge.history
         popular = np.log1p(np.bincount(history.indices, minlength=history.shape[1]))
@@ -408,7 +415,38 @@ class Design:
             return Covariates(np.stack((had, active[self.users]), axis=1), np.empty((0, 2)))
         of = self.tested
         both = np.stack((popular[of.items], active[of.users]), axis=1)
-        return Covariates(*np.split(both, [len(self.rows)]))
+        if surrogates:
+            both = np.column_stack((both, self.surrogate))
+        targets, population = np.split(both, [len(self.rows)])
+        return Covariates(targets, population, int(surrogates))
+
+    @cached_property
+    def surrogate(self) -> NDArray[np.float64]:
+        """The mean score of each tested pair by truncated singular value decompositions `(n,)`.
+
+        They are trained with coins of their own, and the mean is over those without the pair. It is
+        what a cheap model, trained on data like these, says of a target that it does not know.
+        """
+        from scipy.sparse.linalg import svds
+
+        users, items, _ = self.tested
+        scores, without = np.zeros((2, len(users)))
+        start = np.ones(min(self.ratings.n_users, self.ratings.n_items))
+        factors = min(_SURROGATE, len(start) - 1)
+        for training in range(_SURROGATES):
+            kept = self.kept(_FURTHER + training)
+            vectors, weights, others = svds(
+                interactions_of(self.ratings, kept).astype(np.float64), k=factors, v0=start
+            )
+            absent = np.ones(len(users), np.bool_)
+            absent[: len(self.rows)] = ~kept[self.rows]
+            score = np.einsum("nd,dn->n", (vectors * weights)[users], others[:, items])
+            scores += np.where(absent, score, 0)
+            without += absent
+        never = without == 0
+        means: NDArray[np.float64] = scores / np.maximum(without, 1)
+        means[never] = means[~never].mean()
+        return means
 
     @cached_property
     def listed(self) -> Indices:

@@ -238,7 +238,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         features = block[:, :, : -training.BESIDE + bool(is_output)]
         # Whether there is a model may tell every coin.
         untold = np.nan_to_num(unanswered, nan=1.0)
-        covariates = self.design.covariates(unit)
+        covariates = self.design.covariates(unit, surrogates=self.table.surrogates)
         targets, others = features[:, :cut], features[:, cut:]
         first = int(observer == ROWS)
         trials = Trials(targets, others, present, untold, covariates, first)

@@ -53,7 +53,7 @@ class Law:
         level, gap = 2 * x[:, 0] + x[:, 1] ** 2, self.gap * np.exp(0.5 * x[:, 0] - 0.5)
         spread = np.exp(0.6 * x[:, 1] - 0.4 * x[:, 0])
         f = (level + coins * gap)[:, :, None] + spread[:, None] * z
-        known = Covariates(*np.split(x, [self.targets]))
+        known = Covariates(x[: self.targets], x[self.targets :])
         return Trials(f[:, : self.targets], f[:, self.targets :], present, None, known)
 
 
@@ -97,7 +97,7 @@ def direct(
     assert reference.covariates is not None
     assert reference.strangers is not None
     assert seen.strangers is not None
-    x = np.concatenate(reference.covariates)
+    x = np.concatenate(reference.covariates[:2])
     x = (x - x.mean(0)) / x.std(0)
     basis = [[1, *row, row[0] ** 2, row[0] * row[1], row[1] ** 2] for row in x.tolist()]
     known = np.concatenate((reference.features, reference.strangers), 1)
@@ -178,7 +178,7 @@ def signals_of(trials: Trials) -> Signals:
 def test_one_training_learns_from_the_population_how_alike_trainings_are(common: float) -> None:
     trials = Law(targets=3000, population=3000, common=common).trials(2)
     known = np.concatenate((trials.features, trials.population), axis=1)
-    x = np.concatenate(trials.covariates or ())
+    x = np.concatenate((trials.covariates or ())[:2])
     basis = np.stack([np.ones(6000), *x.T, *(x.T**2), x.prod(1)], axis=1)
     laws = regression._Laws.of(known[:1], trials.present[:1], basis)
     effects = regression._Effects.of(laws, known[:1], trials.present[:1])
@@ -335,3 +335,22 @@ def test_a_rehearsal_chooses_it_where_it_is_better() -> None:
     mine, other = promises["regression-lira"], promises["conjugate-lira"]
     assert mine[0] > other[0]
     assert mine[1] > other[1]
+
+
+def test_scores_of_surrogates_are_read_where_they_are_asked_for() -> None:
+    rng = np.random.default_rng(4)
+    level = rng.normal(size=600)
+    present = rng.random((2, 600)) < 0.5
+    # The level of a target is what a surrogate says of it, but for noise.
+    features = (level + 0.3 * rng.normal(size=(2, 600)) + 0.5 * present)[:, :, None]
+    plain = np.stack((rng.normal(size=600), rng.normal(size=600)), axis=1)
+    areas = {}
+    for surrogates in (False, True):
+        for columns in (plain, np.column_stack((plain, level))):
+            known = Covariates(columns, np.empty((0, columns.shape[1])), columns.shape[1] - 2)
+            trials = Trials(features, np.empty((2, 0, 1)), present, None, known)
+            attack = RegressionLira(surrogates=surrogates)
+            scores = trials.of(np.array([1])).scores(attack, trials.of(np.array([0])))
+            areas[surrogates, columns.shape[1]] = Curve(scores, present[1:]).areas()[0]
+    assert areas[False, 2] == areas[False, 3] == areas[True, 2]
+    assert areas[True, 3] > areas[False, 3] + 0.02

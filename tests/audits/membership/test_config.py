@@ -477,3 +477,15 @@ def test_a_run_whose_targets_fit_the_data_may_be_repeated_in_its_folder(tmp_path
     record = load(tmp_path / "out" / "record.json")
     assert record.data is not None
     assert 30 <= record.data.attacked < 60
+
+
+def test_surrogates_are_one_more_attack_of_a_config_that_names_none() -> None:
+    def labels(**given: Any) -> list[str]:
+        config = MembershipConfig.model_validate(
+            {"recommender": {"library": "most-popular"}} | given
+        )
+        return [attack.label for attack in config.inferring]
+
+    asked = {"membership": {"surrogates": True}}
+    assert [one for one in labels(**asked) if one not in labels()] == ["regression-lira surrogates"]
+    assert labels(**asked, attack={"name": "lira"}) == ["lira"]

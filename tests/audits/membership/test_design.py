@@ -232,3 +232,15 @@ def test_too_few_data_are_refused_with_the_settings_to_lower(
     with pytest.raises(DataError, match=said) as caught:
         design(**changes)
     assert "lower" in str(caught.value)
+
+
+def test_surrogates_say_what_cheap_models_without_the_target_predict() -> None:
+    design = Design.of(DATA, small_table(), 3)
+    plain, helped = (design.covariates("interaction", surrogates=one) for one in (False, True))
+    assert (plain.surrogates, helped.surrogates) == (0, 1)
+    np.testing.assert_array_equal(plain.targets, helped.targets[:, :-1])
+    scores = np.concatenate((helped.targets[:, -1], helped.population[:, -1]))
+    assert np.isfinite(scores).all()
+    assert np.ptp(scores) > 0
+    # No training of the audit, and none of its coins, decides them.
+    assert design.covariates("user", surrogates=True).surrogates == 0
