@@ -355,7 +355,11 @@ class Training:
         of_pairs, further = np.split(answer.scores, [len(self.design.query.users)])
         before = None if answer.before is None else answer.before[: len(of_pairs)]
         shown = Shown(of_pairs, answer.lists, factors, before, answer.after, further)
-        blocks = [self._block(shown, unit, observer, kept) for unit, observer in self.blocks]
+        # Both units read what one fit says of them.
+        rows: tuple[Numbers, ...] = ()
+        if any(observer == ROWS for _, observer in self.blocks):
+            rows = self.design.questions.features(shown, self.trainable.predicts_ratings)
+        blocks = [self._block(shown, rows, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
         lists = self._usefulness(answer.lists) if len(answer.lists) else {}
         rated = self.trainable.predicts_ratings and len(answer.scores)
@@ -391,12 +395,17 @@ class Training:
         return Query(users, items, listed, every.k, factors, WITNESS in seen, after)
 
     def _block(
-        self, shown: Shown, unit: Unit, observer: Observer, kept: NDArray[np.bool_]
+        self,
+        shown: Shown,
+        rows: Sequence[Numbers],
+        unit: Unit,
+        observer: Observer,
+        kept: NDArray[np.bool_],
     ) -> Numbers:
-        """Return the features, then what `beside` adds."""
+        """Return the features, then what `beside` adds; `rows` are those of interactions, users."""
         design, rated = self.design, self.trainable.predicts_ratings
         if observer == ROWS:
-            features = design.questions.features(shown, rated)[unit == "user"]
+            features = rows[unit == "user"]
         elif unit == "user":
             features = OF_USERS[observer](shown, design.knowledge, design.tested_users)
         else:
