@@ -65,6 +65,8 @@ def leaks(parts: Iterable[RecordPart]) -> Iterator[Measurement]:
                 estimate = census.estimate
         update = {"metric": "leak", "estimate": estimate, "census": census}
         update["planted"] = tuple(_missed(here))
+        rising = max(here, key=lambda one: one.learning[-1].gain if one.learning else -math.inf)
+        update["learning"] = rising.learning
         yield most.model_copy(update=update)
 
 

@@ -315,7 +315,7 @@ def judge(gate: Gate, result: AuditResult, trainings: Trainings) -> records.Gate
     first = max(alike, key=lambda one: one.beyond)
     total = _trainings_needed(alike, trainings) if outcome == "inconclusive" else None
     decides = first.ruling.remedy if total is None else ""
-    joint = " " if first.said.endswith(".") else ": "
+    joint = " " if first.said.endswith(".") else "; " if first.ruling.strength else ": "
     more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
     if beside:
         pairs = dict.fromkeys(measurement.pair for measurement in beside)
@@ -454,7 +454,9 @@ def rule(gate: Gate) -> str:
     )
     limit = f">= {gate.min:g}" if gate.min is not None else f"<= {gate.max}"
     leak = f"{gate.detectable:g} times that" if gate.detectable else ""
-    power = f", by a game that finds a leak of {leak}" if leak else ""
+    finds = "if a leak of" if gate.bounds_leak else "by a game that finds a leak of"
+    caught = " in odds is caught" if gate.bounds_leak else ""
+    power = f", {finds} {leak}{caught}" if leak else ""
     power += ", against an attacker who trains no model" if gate.attacker else ""
     of = f" of {gate.of}" if gate.of else ""
     return f"{gate.metric}{of} {limit}{f' at {where}' if where else ''}{power}"

@@ -133,8 +133,9 @@ class Gate(Table):
     @property
     def bounds_leak(self) -> bool:
         """Whether it passes if attacks find little, so that a weak attack passes it too."""
-        attacked = entry(self.judged).role in ("attack", "recovery") or self.judged == "leak"
-        return attacked and self.judged != "epsilon"
+        role = entry(self.judged).role
+        attacked = (role == "attack" or self.judged == "leak") and self.max is not None
+        return (attacked or role == "recovery") and self.judged != "epsilon"
 
     @property
     def wanted(self) -> dict[str, Any]:

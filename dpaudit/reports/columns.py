@@ -79,7 +79,7 @@ def _filled(
         if len(extras) > 1 and column.show != "number":
             for detail in extras:
                 cells = [at.get((index, label, detail), NONE) for index in range(len(rows))]
-                yield Filled(metric, f"{label}: {detail}", cells)
+                yield Filled(metric, f"{label}: {detail}" if detail else label, cells)
             continue
         some = [[at.get((index, label, detail)) for detail in extras] for index in range(len(rows))]
         cells = [" / ".join(c or NONE for c in cell) if any(cell) else NONE for cell in some]

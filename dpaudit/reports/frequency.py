@@ -64,7 +64,8 @@ class Frequency:
         estimate, base = self.measurement.estimate, self.base
         low = math.floor(max(0.0, estimate.lower) * base + _ROUNDING)
         high = math.ceil(min(1.0, max(0.0, estimate.upper)) * base - _ROUNDING)
-        trainings = f" in {estimate.n:,} trainings" if estimate.kind == "range" else ""
+        several = estimate.kind == "range" and estimate.n > 1
+        trainings = f" in {estimate.n:,} trainings" if several else ""
         return f"{low:,} to {high:,}{trainings}"
 
     @property

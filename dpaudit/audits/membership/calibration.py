@@ -400,14 +400,29 @@ def judged(
     )
 
 
-def unrehearsed(calibration: Calibration, attack: MembershipInference, metric: str) -> Judged:
-    """Score the judged targets with the one attack that is used, whatever it promises by a metric.
+def judged_by(
+    calibration: Calibration, attack: MembershipInference, metric: str, rate: float | None
+) -> Judged:
+    """Score the judged targets as `judged` does, for one number alone.
 
-    It saves most of the time of `judged`, and fits numbers at a given rate and areas.
+    Args:
+        calibration: what calibrates, chooses and is judged.
+        attack: the attack.
+        metric: the number, by its name in `Judged.promise`.
+        rate: its false-positive rate, if it has one.
     """
-    judging = calibration.judged
-    scores = ranks(calibration.examined.scores(attack))
-    return Judged(scores, judging.present, calibration.targets, 0.5, (0.5, 0.5), {metric: 0.0})
+    rehearsed, scores = map(ranks, calibration.scores(attack))
+    curve, best = Curve(rehearsed, calibration.choosing.present), 0.5
+    if rate is not None:
+        promised = curve.rates(rate)
+    elif metric == "auc":
+        promised = curve.areas()
+    else:
+        best = curve.best_rate()
+        promised = curve.advantages(best)
+    promise = {metric: float(promised.mean())}
+    present = calibration.judged.present
+    return Judged(scores, present, calibration.targets, best, (0.5, 0.5), promise)
 
 
 def few(calibrating: int) -> int:

@@ -369,13 +369,17 @@ class MembershipConfig(RecommendersConfig):
                 "calibrates, and every [[attack]] compares a target with itself in such trainings: "
                 "raise it, or add the attack 'global-threshold'"
             )
-        weaker = [place for place, gate in enumerate(self.gate) if gate.attacker]
-        if weaker and all(attack.compares_targets for attack in attacks):
-            raise ConfigError(
-                f"gate.{weaker[0]}.attacker = {self.gate[weaker[0]].attacker!r} is about attacks "
-                "that train no model, and every [[attack]] compares a target with itself in "
-                "trainings: remove it, or add the attack 'global-threshold'"
-            )
+        alone = {attack.observer for attack in attacks if not attack.compares_targets}
+        for place, gate in enumerate(self.gate):
+            seen = {one for model in self.audited for one in self.observers_of(model)}
+            seen &= {gate.where.get("observer", one) for one in seen}
+            lacking = sorted(one for one in seen if not alone & {None, one})
+            if gate.attacker and lacking:
+                raise ConfigError(
+                    f"gate.{place}.attacker = {gate.attacker!r} is about attacks that train no "
+                    f"model, and no such [[attack]] reads what the observer {lacking[0]!r} sees: "
+                    "add 'global-threshold', or name another observer in the gate's where"
+                )
         read = {attack.observer for attack in able}
         for observer in {one for model in self.audited for one in self.observers_of(model)}:
             if not read & {None, observer}:

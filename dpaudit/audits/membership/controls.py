@@ -16,6 +16,8 @@ from dpaudit.record.result import Measurement
 FEWEST = 3
 # The numbers of calibrating trainings that are tried to find one that decides.
 MORE = (3, 5, 9, 16, 23, 40)
+# The limit on a true-positive rate from which on odds are counted.
+_SMALL = 0.25
 # The factor of planted leaks if a gate names none.
 _FACTOR = 2.0
 # The largest number of calibrating trainings that a learning curve is continued to.
@@ -32,8 +34,8 @@ def chance(metric: str, at: float | None) -> float:
 def planted_size(metric: str, at: float | None, limit: float, factor: float) -> float:
     """Return the size of the leak that a pass must not hide.
 
-    It is `factor` times a true-positive rate below 1/4. Of other limits it has `factor` times the
-    odds above chance.
+    It has `factor` times the odds above chance, and of a limit below 1/4 on a true-positive rate it
+    is `factor` times the limit, up to 1/2, where that is more.
 
     Args:
         metric: the metric.
@@ -41,12 +43,11 @@ def planted_size(metric: str, at: float | None, limit: float, factor: float) -> 
         limit: the largest number that passes.
         factor: the factor.
     """
-    if at is not None and limit < 0.25 and factor * limit <= 0.5:
-        return factor * limit
     least = chance(metric, at)
+    times = min(0.5, factor * limit) if at is not None and limit < _SMALL else least
     odds = factor * (limit - least) / (1 - limit) if limit < 1 else math.inf
     share = 1.0 if math.isinf(odds) else max(0.0, odds / (1 + odds))
-    return least + (1 - least) * share
+    return max(times, least + (1 - least) * share)
 
 
 def leak_of(gate: Gate, measurement: Measurement) -> float:
@@ -69,6 +70,13 @@ def controlled(gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
     ]
     most = _most(gate, measurement)
     found, leak = _amount(measurement, measurement.estimate.value), _amount(measurement, size)
+    if size <= chance(measurement.metric, measurement.at):
+        return Ruling(
+            "inconclusive",
+            f"{found} found, and the limit is no more than a guess finds, so that no leak can be "
+            "planted",
+            "raise max above what a guess finds",
+        )
     if not planted:
         return Ruling(
             "inconclusive",
@@ -112,7 +120,7 @@ def _most(gate: Gate, measurement: Measurement) -> float:
 
 
 def _amount(measurement: Measurement, value: float) -> str:
-    amount = f"{100 * value:.2g} of 100" if value < 0.995 else "all"
+    amount = f"{100 * max(value, 0):.2g} of 100" if value < 0.995 else "all"
     if measurement.metric == "attack.auc":
         return f"{amount} comparisons"
     return amount if measurement.metric == "attack.tpr" else f"{amount} beyond false alarms"
@@ -126,11 +134,11 @@ def _deciding(gate: Gate, measurement: Measurement, calibrating: int | None) -> 
             f"tried, up to {MORE[-1]}, catches it by forecast"
         )
     if gate.of == "this-model":
-        return f"membership.trainings = {calibrating + 1} decides"
+        return f"set membership.trainings = {calibrating + 1}, which decides it by forecast"
     judged = len(measurement.census.values) if measurement.census else 1
     return (
-        f"membership.trainings = {judged + calibrating} with membership.calibrating = "
-        f"{calibrating} decides"
+        f"set membership.trainings = {judged + calibrating} with membership.calibrating = "
+        f"{calibrating}, which decides it by forecast"
     )
 
 

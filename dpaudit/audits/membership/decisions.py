@@ -282,7 +282,9 @@ def least_targets(metric: str, rate: float | None, limit: float, alpha: float) -
 
 def _targets(config: MembershipConfig) -> Iterator[str]:
     """Yield how many targets each gate about the training that ships needs to pass."""
-    alpha = Plan(config).family.alpha / few(config.membership.trainings - 1)
+    table = config.membership
+    each = table.trainings if table.ships == "each" else 1
+    alpha = Plan(config).family.alpha / few(table.trainings - 1) / each
     judged = {key.metric for key in Plan(config).keys if key.census}
     for gate in config.gate:
         metric = gate.judged

@@ -94,6 +94,7 @@ class Number(NamedTuple):
             tells = below / np.maximum(absent, 1)
         else:
             tells = curve.above(one.best_rate if self.at is None else self.at)
+            tells = tells - (one.best_rate if self.at is None else 0.0)
         return np.where(curve.present, tells, np.nan)
 
     def most(self, one: Judged) -> NDArray[np.float64]:
@@ -389,9 +390,9 @@ class Inference:
         """
         if key.statement != "this-model":
             return [self.look.parts]
-        trainings = self.look.trainings
-        shipped = self.context.config.membership.shipped(trainings)
-        return [Division(np.setdiff1d(trainings, one), np.array([one])) for one in shipped]
+        shipped = self.context.config.membership.shipped(self.look.trainings)
+        order = np.concatenate(self.look.parts)
+        return [Division(order[order != one], np.array([one])) for one in shipped]
 
     def _attacks(self, key: MetricKey) -> Mapping[str, MembershipInference]:
         """Return the attacks that a number is the largest of, by label."""
@@ -405,7 +406,7 @@ class Inference:
     ) -> Measurement:
         """Return a number with what the rules of gates say of planted leaks, if they pass it."""
         config, attacks = self.context.config, self._attacks(key)
-        gates = [gate for gate in picking(config, key) if gate.bounds_leak and gate.min is None]
+        gates = [gate for gate in picking(config, key) if gate.bounds_leak]
         if not gates or not self.look.last or len(self.raw.ended) < len(self.raw):
             return reading.measurement
 
@@ -413,14 +414,15 @@ class Inference:
             trials: Trials, divisions: Sequence[Division], labels: Collection[str]
         ) -> Reading:
             some = {label: one for label, one in attacks.items() if label in labels}
-            rates = [] if number.at is None else [number.at]
-            if len(some) == 1 and number.metric != "attack.advantage":
-                [(label, attack)] = some.items()
-                fitted = (Calibration.of(trials, parts, self.context.seed) for parts in divisions)
-                alone = (calibration.unrehearsed(one, attack, number.promise) for one in fitted)
-                games = [{label: judged} for judged in alone]
-            else:
-                games = [self._judged(trials, parts, some, rates) for parts in divisions]
+            games = []
+            for parts in divisions:
+                fitted = Calibration.of(trials, parts, self.context.seed)
+                able = _able(some, parts).items()
+                judged = {
+                    label: calibration.judged_by(fitted, one, number.promise, number.at)
+                    for label, one in able
+                }
+                games.append(judged)
             return self._reading(number, key, games, divisions, bare=True)
 
         control = PassControl(
@@ -488,7 +490,8 @@ class Inference:
             attacks = [games[0][label] for label in labels]
             estimate = average(attacks, number, self.context.family)
         measurement = key.measured(estimate, event=events[0], census=census)
-        return Reading(measurement, frozenset(labels), np.concatenate(tells))
+        first = calibration.rivals(games[0], number.promise, len(games[0]))
+        return Reading(measurement, first, np.concatenate(tells))
 
     def _subsets(self, key: MetricKey, shares: int, parts: Division) -> TargetSampling:
         """Return what the census of a number is about, and the level of its intervals.

@@ -16,7 +16,7 @@ from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 
 # The keys that decide none of the numbers that are compared: each names its observer and its rate,
 # δ is that of the bound, and numbers of groups may not gate.
-_NAMED = ("observers", "rates", "delta", "groups", "stop")
+_NAMED = ("observers", "rates", "delta", "groups", "stop", "surrogates")
 # Who sees lists.
 _LISTED = ("own-list", "others-lists")
 
@@ -82,6 +82,9 @@ class MembershipAudits(NamedKind):
             facts["attack"] = {name: without(table, "title", "source") for name, table in attacks}
         if number.metric == "epsilon" and facts["delta"] is None:
             asked["delta"] = table.get("delta")
+        # Numbers of the training that ships judge it, and all others calibrate.
+        for key in ("calibrating",) if number.statement == "this-model" else ("ships",):
+            asked.pop(key, None)
         for model in listed(result.config.get("recommender")):
             if model.get("label") == number.model:
                 facts["recommender"] = compared(model)

@@ -126,9 +126,11 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         decides = partial(self._decides, model, point, blocks)
         rows, look, answered = decisions.train(work, executor, looks, tuple(further), decides)
         if model.saves is not None:
-            ended = [i for i in look.parts.judged.tolist() if not np.isnan(rows[i][0])]
+            ships = table.shipped(look.trainings)
+            kept = sorted({*look.parts.judged.tolist(), *ships})
+            ended = [index for index in kept if not np.isnan(rows[index][0])]
             model.saved.update({work.saved(i).name: work.digest(i, rows[i]) for i in ended})
-            yield probes.SAVED.of(model.label)
+            yield probes.saved([work.saved(i).name for i in ships]).of(model.label)
         lost = sum(bool(np.isnan(rows[index][0])) for index in look.trainings)
         yield from self._noticed(look, answered, lost, model.label, point.epsilon)
         shown = training.all_unpacked(rows, len(blocks) + training.BESIDES)

@@ -20,13 +20,14 @@ coin says "present",
 
       k = q(1 − r) − q(1 − p),
 
-  for the quantiles q of the noise; √2 z(a) for the area a, and 2 z((1 + a)/2) for the advantage a;
+  for the quantiles q of the noise z; for the area a with P(z + k > z′) = a, and for the advantage a
+  with max_t P(z + k > t) − P(z > t) = a;
 
-- or those of few targets move beyond nearly all others: of a share s = (p − r)/(1 − r), or 2a − 1
-  for an area, or the advantage.
+- or those of a share s of the targets move beyond nearly all others. Whoever knows these targets
+  tells them for certain, present and absent, so s = p − r, 1 − √(2(1 − a)), or the advantage.
 
-Of lists the answer flips instead: the target is shown as the first one, with the probability s, or
-for a share s of the targets.
+Of lists the answer flips instead: the target is shown as the first one, with the probability
+(p − r)/(1 − r), or 2a − 1 for an area, or the advantage; or always, for a share s of the targets.
 
 An attacker who trains no model knows no target's level, so the spread is that between targets.
 """
@@ -62,6 +63,10 @@ _FREEDOMS = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 1024.0)
 _SHORT = 1e-3
 # The least spread between trainings, as a share of that between targets.
 _LEAST = 1e-3
+# The draws of the noise by which a distance is found, and how precisely, as a share of their range.
+_DRAWS, _PRECISE = 4000, 1e-5
+# The number of attacks that are tried in each run, those that the first run ranks first.
+_TRIED = 4
 # The share of the spread between targets that is assumed where it is not known.
 _ASSUMED = 0.1
 # The fewest numbers beyond a quantile for which it is that of the noise, and not a normal one.
@@ -86,8 +91,19 @@ class Leak(NamedTuple):
     form: Form
 
     @property
-    def share(self) -> float:
-        """The share of the present targets that has to be told for certain."""
+    def targets(self) -> float:
+        """The share of targets that are told for certain, present and absent, in every training.
+
+        The others are told by a guess, so of a share s a true-positive rate at r is s + r, the
+        advantage s, and the area 1 − (1 − s)²/2.
+        """
+        if self.metric == "attack.auc":
+            return 1 - math.sqrt(2 * (1 - self.size))
+        return self.size - (self.at or 0.0)
+
+    @property
+    def answers(self) -> float:
+        """The share of the present targets that are told for certain, others in each training."""
         return (self.size - chance(self.metric, self.at)) / (1 - chance(self.metric, self.at))
 
 
@@ -198,11 +214,14 @@ class Background:
         size = away.std(0)
         return away / np.where(size > 0, size, 1)
 
-    def drawn(self, rng: np.random.Generator, trainings: int) -> Numbers:
-        """Return features of trainings that have none of the targets `(trainings, n, F)`.
+    def drawn(self, rng: np.random.Generator, trainings: int) -> tuple[Numbers, Numbers]:
+        """Return features of trainings that have none of the targets, and the spreads drawn.
 
-        The first are those at hand, with draws where a target is in the data; further ones are
-        drawn altogether.
+        The first trainings are those at hand, with draws where a target is in the data; further
+        ones are drawn altogether.
+
+        Returns:
+            The features `(trainings, n, F)`, and standard deviations `(n, F)`.
         """
         more = max(0, trainings - len(self.shown))
         known = self.shown[:trainings]
@@ -211,7 +230,7 @@ class Background:
         rows, columns = np.nonzero(missing)
         if not self.ordered:
             shown[missing] = self._donors(rng, columns)
-            return shown
+            return shown, self._spread[0]
         noise, (spread, freedom, prior) = self._noise, self._spread
         count, width = shown.shape[1:]
         levels = self._levels.copy()
@@ -224,7 +243,7 @@ class Background:
             levels += error * noise[rng.integers(len(noise), size=count)]
         draws = noise[rng.integers(len(noise), size=len(rows))]
         shown[rows, columns] = levels[columns] + spread[columns] * draws.reshape(-1, width)
-        return shown
+        return shown, spread
 
     def _donors(self, rng: np.random.Generator, columns: NDArray[np.int64]) -> Numbers:
         """Return what another training without the target shows of it `(k, F)`.
@@ -251,17 +270,17 @@ class Background:
             trainings: the number of trainings, at least those at hand.
         """
         rng = generator((seed, run), f"membership pass control {leak.form}")
-        shown = self.drawn(rng, trainings)
+        shown, spread = self.drawn(rng, trainings)
         present = rng.random((trainings, self.targets)) < 0.5
         moved = present.copy()
         if leak.form == "few":
-            moved &= rng.random(self.targets) < leak.share
+            moved &= rng.random(self.targets) < leak.targets
         elif not self.ordered:
-            moved &= rng.random(present.shape) < leak.share
+            moved &= rng.random(present.shape) < leak.answers
         answers = shown[:, : self.targets]
         if self.ordered:
-            spread = self._spread[0][: self.targets]
-            answers += moved[:, :, None] * (self._step(leak, np.asarray(moves)) * spread)
+            step = self._step(leak, np.asarray(moves))
+            answers += moved[:, :, None] * (step * spread[: self.targets])
         else:
             top = np.nanmax(shown[:, :, 0], axis=1, keepdims=True)
             answers[:, :, 0] = np.where(moved, top, answers[:, :, 0])
@@ -306,9 +325,20 @@ def _distance(leak: Leak, noise: Numbers) -> float:
         return quantile(1 - (leak.at or 0.01)) - quantile(_SHORT)
     if leak.at is not None:
         return quantile(1 - leak.at) - quantile(1 - leak.size)
-    if leak.metric == "attack.auc":
-        return math.sqrt(2) * float(ndtri(leak.size))
-    return 2 * float(ndtri((1 + leak.size) / 2))
+    some = noise[np.linspace(0, len(noise) - 1, min(len(noise), _DRAWS)).astype(np.int64)]
+
+    def reached(distance: float) -> float:
+        """Return the area or the advantage of the best statistic at a distance."""
+        below = np.searchsorted(some, some + distance) / len(some)
+        if leak.metric == "attack.auc":
+            return float(below.mean())
+        return float((below - np.arange(len(some)) / len(some)).max())
+
+    low, high = 0.0, float(some[-1] - some[0])
+    while high - low > _PRECISE * (some[-1] - some[0]):
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) < leak.size else (low, middle)
+    return high
 
 
 class Reading(NamedTuple):
@@ -316,12 +346,12 @@ class Reading(NamedTuple):
 
     Attributes:
         measurement: the number.
-        labels: the attacks of which it is the largest.
+        labels: the attacks that promise most, best first.
         tells: what each present target adds to it, NaN for absent ones `(J, n)`.
     """
 
     measurement: Measurement
-    labels: frozenset[str]
+    labels: Sequence[str]
     tells: Numbers
 
 
@@ -359,7 +389,9 @@ class PassControl:
         tried = set()
         for gate in gates:
             size = leak_of(gate, measurement)
-            if (gate.threshold, size) in tried or not passes_alone(gate, measurement, self.alpha):
+            guess = size <= chance(measurement.metric, measurement.at)
+            known = (gate.threshold, size) in tried
+            if guess or known or not passes_alone(gate, measurement, self.alpha):
                 continue
             tried.add((gate.threshold, size))
             for form in FORMS:
@@ -390,15 +422,15 @@ class PassControl:
     ) -> tuple[int, int, float]:
         """Return how many of how many runs the rule catches, and the mean number that is found.
 
-        The attacks of the first run are those of the others, too.
+        Each run chooses among the attacks that promise most in the first one.
         """
-        labels, caught = frozenset(self.attacks), 0
+        labels, caught = list(self.attacks), 0
         shown: list[float] = []
         trainings = sum(map(len, divisions[0]))
         while len(shown) < SEEDS and len(shown) - caught <= MISSED:
             trials = background.planted(leak, self.moves, self.seed, len(shown), trainings)
             reading = self.measured(trials, divisions, labels)
-            labels = reading.labels
+            labels = labels if len(labels) <= _TRIED else list(reading.labels[:_TRIED])
             caught += not passes_alone(gate, reading.measurement, self.alpha)
             shown.append(reading.measurement.estimate.value)
         return caught, len(shown), float(np.mean(shown))

@@ -86,11 +86,18 @@ HIDES_SEEN = Noticed(
     "Lists leave out what their user has seen: no item on a user's list is in the user's history.",
     "Show a list to its own user alone; whoever else sees it learns this with certainty.",
 )
-SAVED = Noticed(
-    "saved",
-    "The models of all trainings are kept, and the record has the digests of the judged ones.",
-    "Ship a judged one: gates with of = 'this-model' are about them.",
-)
+
+
+def saved(ships: Sequence[str]) -> Noticed:
+    """Return that models are kept, of which those in these folders ship."""
+    return Noticed(
+        "saved",
+        "The models of all trainings are kept, and the record has the digests of the judged ones "
+        f"and of what ships by membership.ships: {', '.join(ships)}.",
+        "Ship that: gates with of = 'this-model' judge it.",
+    )
+
+
 ALONE = Noticed(
     "alone",
     "No further training calibrates the attacks, which then find less: a gate that passes says "

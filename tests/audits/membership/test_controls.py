@@ -57,9 +57,9 @@ def test_a_pass_says_what_was_planted_and_that_more_may_be_found() -> None:
         ([], "trains nothing anew"),
         ([planted(20, limit=0.3)], "trains nothing anew"),
         ([planted(20, leak=0.3)], "trains nothing anew"),
-        ([planted(0, 2, decides=9)], "membership.trainings = 10 decides"),
-        ([planted(20), planted(3, 5, form="few", decides=9)], "membership.trainings = 10 decides"),
-        ([planted(0, 0, decides=3)], "membership.trainings = 4 decides"),
+        ([planted(0, 2, decides=9)], "membership.trainings = 10,"),
+        ([planted(20), planted(3, 5, form="few", decides=9)], "membership.trainings = 10,"),
+        ([planted(0, 0, decides=3)], "membership.trainings = 4,"),
         ([planted(0, 2)], "more targets or a larger limit"),
     ],
 )

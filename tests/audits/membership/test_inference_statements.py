@@ -135,6 +135,14 @@ def test_keys_of_attacks_are_for_numbers_of_attacks(given: dict[str, Any], words
 
 
 def test_an_attacker_who_trains_none_needs_an_attack_that_compares_none() -> None:
-    alone = config(gate(None, attacker="trains-none")).model_dump() | {"attack": [{"name": "lira"}]}
-    with pytest.raises(ConfigError, match=r"gate\.0\.attacker = 'trains-none'"):
-        MembershipConfig.model_validate(alone).check_plugins()
+    weaker = config(gate(None, attacker="trains-none"), observers=["scores", "asked-rows"])
+    for names in (["lira"], ["lira", "low-rank"]):
+        given = weaker.model_dump() | {"attack": [{"name": name} for name in names]}
+        with pytest.raises(
+            ConfigError, match=r"gate\.0\.attacker = 'trains-none'.*'scores'|'asked"
+        ):
+            MembershipConfig.model_validate(given).check_plugins()
+    rows = gate(None, attacker="trains-none", where={"observer": "asked-rows"})
+    given = config(rows, observers=["scores", "asked-rows"]).model_dump()
+    attacks = [{"name": "lira"}, {"name": "low-rank"}]
+    MembershipConfig.model_validate(given | {"attack": attacks}).check_plugins()
