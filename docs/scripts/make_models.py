@@ -45,8 +45,7 @@ ML_1M: Mapping[str, Any] = {
     "columns": {"user": 0, "item": 1, "rating": 2},
     "scale": {"minimum": 1, "maximum": 5, "step": 1},
 }
-OBSERVERS = ["scores", "own-list"]
-MEMBERSHIP = {"observers": OBSERVERS, "trainings": 24}
+MEMBERSHIP = {"observers": ["scores", "own-list"], "trainings": 24}
 FEW = {**MEMBERSHIP, "trainings": 8}
 HEAD = """\
 Every number comes from a record. Each model is trained 24 times on MovieLens-100K. In each training
@@ -76,13 +75,9 @@ and a number is the mean over the other six, with their range. With so few calib
 find less than there is to be found. Utility is measured as these models are judged: on the last
 interaction of 900 users, which no training has, against all items.
 
-Models of sequences are also **asked** what comes next after
-[histories that the attacker sends](../guides/membership.md#models-of-sequences).
-
-The models of [`torch`](../guides/networks.md) have their default settings, and those of sequences
-are also trained for 30 epochs. They get the times of MovieLens-100K, and `two-tower` the age,
-gender and occupation of users. MovieLens-1M has no times here, so 1000 interactions drawn at random
-are held out. RecBole 1.2.1 trains in an environment of
+The models of [`torch`](../guides/networks.md) have their default settings. They get the times of
+MovieLens-100K, and `two-tower` the age, gender and occupation of users. MovieLens-1M has no times
+here, so 1000 interactions drawn at random are held out. RecBole 1.2.1 trains in an environment of
 its own by the [script of `init`](../guides/own-models.md#recbole-lightgcn-sasrec-and-others),
 LightGCN for 5 epochs, MultiVAE for 50 with steps as ours, and SASRec for one.
 
@@ -121,20 +116,6 @@ def network(model: str) -> Model:
     return replace(own("torch", model, model=model), data=TIMED)
 
 
-def sequential(model: str, epochs: int | None = None) -> Model:
-    """Return a network of sequences, with its own number of epochs or another."""
-    longer = {} if epochs is None else {"epochs": epochs}
-    label = model if epochs is None else f"{model}, {epochs} epochs"
-    return asked(replace(own("torch", label, model=model, **longer), data=TIMED))
-
-
-def asked(model: Model) -> Model:
-    """Return a model that is sent histories too."""
-    (table,) = model.tables["recommender"]
-    asking = {**table, "observers": [*OBSERVERS, "asked-histories"]}
-    return replace(model, tables={**model.tables, "recommender": [asking]})
-
-
 def larger(model: str) -> Model:
     """Return a network of PyTorch that is trained on MovieLens-1M."""
     of = own("torch", f"{model}, MovieLens-1M", model=model)
@@ -145,9 +126,7 @@ def recbole(model: str) -> Model:
     """Return a model of RecBole, which a script trains in FOLDER."""
     label = f"RecBole {model}"
     command = f"recbole-venv/bin/python recbole_{model}.py {{task}}"
-    shows = ["scores", "lists", *(["histories"] if model == "SASRec" else [])]
-    params = {"env": {"OMP_NUM_THREADS": "1"}, "shows": shows}
-    table = {"label": label, "command": command, "params": params}
+    table = {"label": label, "command": command, "params": {"env": {"OMP_NUM_THREADS": "1"}}}
     return Model(label.replace(" ", "-"), {"recommender": [table]}, "recbole", TIMED)
 
 
@@ -179,18 +158,11 @@ NETWORKS = (
     recbole("LightGCN"),
     network("multvae"),
     recbole("MultiVAE"),
-    sequential("sasrec"),
-    sequential("sasrec", 30),
-    asked(recbole("SASRec")),
-    sequential("gru4rec"),
-    sequential("gru4rec", 30),
+    network("sasrec"),
+    recbole("SASRec"),
+    network("gru4rec"),
     larger("mf"),
 )
-SEEN = {
-    "scores": "Scores",
-    "own-list": "The user's own list",
-    "asked-histories": "What comes next after histories that are sent",
-}
 PAGES = {
     "libraries": (
         "Membership inference on recommenders of public libraries",
@@ -225,21 +197,18 @@ def main(folder: Path, name: str) -> None:
     parts = [head]
     if missing:
         parts.append(f"Not audited in this edition: {', '.join(missing)}.\n")
-    for observer, seen in SEEN.items():
-        if table := leaks(found, observer):
-            parts.append(f"## {seen}\n\n{table_text(table)}\n")
+    for observer, seen in (("scores", "Scores"), ("own-list", "The user's own list")):
+        parts.append(f"## {seen}\n\n{table_text(leaks(found, observer))}\n")
     timed = name == "networks"
     parts.append(f"## Utility\n\n{table_text(useful(found, timed=timed))}\n")
     needs = f"{DATA_SETS} and the library of each model that is not to be left out"
     write(name, page(title, f"{COMMAND} {name}", "\n".join(parts), needs))
 
 
-def leaks(found: Sequence[AuditResult], observer: str) -> Table | None:
-    """Return the strongest attacks of one observer; None if nobody is it."""
+def leaks(found: Sequence[AuditResult], observer: str) -> Table:
+    """Return the strongest attacks of one observer."""
     cells = []
     for result in found:
-        if not picked(result, "attack.auc", observer=observer):
-            continue
         point = result.points[0]
         stated = epsilon(point.claim.epsilon) if point.claim else NONE
         bound = picked(result, "epsilon", observer=observer)
@@ -254,7 +223,7 @@ def leaks(found: Sequence[AuditResult], observer: str) -> Table | None:
             ]
         )
     header = ["model", "stated ε", "AUC", "TPR at 0.1 % FPR", "TPR at 1 % FPR", "certified ε"]
-    return Table(f"{observer}", header, cells) if cells else None
+    return Table(f"{observer}", header, cells)
 
 
 def useful(found: Sequence[AuditResult], *, timed: bool) -> Table:
