@@ -30,6 +30,7 @@ def config(*gates: dict[str, Any], **table: Any) -> MembershipConfig:
             "seed": 3,
             "data": {"synthetic": {"n_users": 80, "n_items": 40, "mean_per_user": 25}},
             "recommender": {"library": "most-popular"},
+            "attack": [{"name": name} for name in ("conjugate-lira", "global-threshold")],
             "membership": sizes | table,
             "gate": list(gates),
         }
