@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -81,7 +82,7 @@ def _missed(advantages: Sequence[Measurement]) -> Iterator[PlantedLeak]:
     for planted in (one for advantage in advantages for one in advantage.planted):
         leaks.setdefault((planted.limit, planted.leak, planted.form), []).append(planted)
     for here in leaks.values():
-        yield min(here, key=lambda one: (one.holds, one.caught / max(1, one.runs)))
+        yield min(here, key=attrgetter("sureness"))
 
 
 def contradictions(

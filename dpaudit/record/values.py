@@ -98,6 +98,11 @@ class PlantedLeak(Record):
         """
         return self.runs >= SEEDS and self.caught >= self.runs - MISSED
 
+    @property
+    def sureness(self) -> tuple[bool, float]:
+        """What orders planted leaks by how surely they are caught."""
+        return self.holds, self.caught / max(1, self.runs)
+
 
 class LearningStep(Record):
     """What the attacks find of the same judged trainings with fewer trainings of their own.

@@ -329,12 +329,17 @@ def nearest(factors: NDArray[np.float32], items: Indices) -> tuple[csr_array, ND
         The discounts of all items `(distinct, M)`, and the row of each asked item `(n,)`.
     """
     distinct, row = np.unique(items, return_inverse=True)
-    vectors = factors.astype(np.float64)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    unit = of_length_one(factors.astype(np.float64)).astype(np.float32)
     size = max(1, _TOGETHER // len(factors))
     blocks = [_most_alike(unit, distinct[at : at + size]) for at in range(0, len(distinct), size)]
     return exposure(np.concatenate(blocks), len(factors)), row
+
+
+def of_length_one(vectors: Numbers) -> Numbers:
+    """Return vectors of length 1 in the same directions; 0 stays 0 `(n, d)`."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Numbers = vectors / np.where(lengths > 0, lengths, 1)
+    return unit
 
 
 def _most_alike(unit: NDArray[np.float32], items: Indices) -> Indices:

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.attacks.membership.features import Known, Numbers, Pairs, length_of
+from dpaudit.attacks.membership.features import Known, Numbers, Pairs, length_of, of_length_one
 from dpaudit.kernels.normal_equations import ridged, solved
 
 # The ways, and what the two shares of each are of.
@@ -85,7 +85,7 @@ def reconstructed(
     if users is not None and users.shape[1] == items.shape[1]:
         published = users[owners].astype(np.float64)
         shares[1] = listed(published)
-        alike = np.einsum("pd,qd->pq", _unit(published), _unit(fitted))
+        alike = np.einsum("pd,qd->pq", of_length_one(published), of_length_one(fitted))
         named = [_chance(row, row[place], 1) for place, row in enumerate(alike)]
         shares[2] = np.mean(named), 1 / len(owners)
     return shares
@@ -113,8 +113,3 @@ def _chance(scores: Numbers, own: Numbers, k: int) -> Numbers:
     ordered = np.sort(-scores)
     above, through = (np.searchsorted(ordered, -own, side) for side in ("left", "right"))
     return np.clip((k - above) / (through - above), 0.0, 1.0)
-
-
-def _unit(vectors: Numbers) -> Numbers:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)

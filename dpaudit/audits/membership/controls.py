@@ -7,6 +7,7 @@ a stated size, planted in trainings of the same model (`planting`).
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 
 from dpaudit.auditor.gate import Ruling
 from dpaudit.config.gate import Gate
@@ -83,13 +84,12 @@ def controlled(gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
             f"{found} found, but it was not tried whether a leak of {leak}, planted, is caught",
             "run a config that has this gate, which trains nothing anew",
         )
-    least = min(planted, key=lambda one: (one.holds, one.caught / max(1, one.runs)))
+    least = min(planted, key=attrgetter("sureness"))
     if least.holds and not (more := _learning(gate, measurement, most)):
-        own = f"{least.calibrating} trainings of their own"
-        own = "no training of their own" if gate.attacker else own
+        trainings = "no training" if gate.attacker else f"{least.calibrating} trainings"
         attacks = "attack" if least.attacks == 1 else "attacks"
         strength = (
-            f"Attackers tried ({least.attacks} {attacks}, {own}) find at most "
+            f"Attackers tried ({least.attacks} {attacks}, {trainings} of their own) find at most "
             f"{_amount(measurement, most)}; a leak of {leak}, planted, was caught in "
             f"{least.caught} of {least.runs}. A stronger attacker may find more."
         )

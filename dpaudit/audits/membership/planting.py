@@ -134,8 +134,8 @@ class Background:
     def of(cls, trials: Trials, *, ordered: bool, own: bool) -> Self:
         """Return it for the trainings that end with a model; the arguments are as above."""
         trials = trials.of(trials.ended)
-        shown = np.concatenate((trials.features, trials.population), axis=1)
-        shown = trials.scaled if ordered else shown
+        plain = (trials.features, trials.population)
+        shown = trials.scaled if ordered else np.concatenate(plain, axis=1)
         targets = trials.present.shape[1]
         shown[:, :targets][trials.present] = np.nan
         return cls(shown, targets, ordered, own, trials.covariates, trials.summaries)
@@ -409,18 +409,20 @@ class PassControl:
             calibrating=len(self.divisions[0].calibrating),
         )
         if self.background.known:
-            caught, runs, shown = self._runs(gate, leak, self.background, self.divisions)
-            record = record.model_copy(update={"caught": caught, "runs": runs, "shown": shown})
-        return (
-            record
-            if record.holds
-            else record.model_copy(update={"decides": self._more(gate, leak)})
-        )
+            record = self._run(record, gate, leak, self.background, self.divisions)
+        if record.holds:
+            return record
+        return record.model_copy(update={"decides": self._more(record, gate, leak)})
 
-    def _runs(
-        self, gate: Gate, leak: Leak, background: Background, divisions: Sequence[Division]
-    ) -> tuple[int, int, float]:
-        """Return how many of how many runs the rule catches, and the mean number that is found.
+    def _run(
+        self,
+        record: PlantedLeak,
+        gate: Gate,
+        leak: Leak,
+        background: Background,
+        divisions: Sequence[Division],
+    ) -> PlantedLeak:
+        """Return the record with how many of how many runs the rule catches, and what is found.
 
         Each run chooses among the attacks that promise most in the first one.
         """
@@ -433,18 +435,19 @@ class PassControl:
             labels = labels if len(labels) <= _TRIED else list(reading.labels[:_TRIED])
             caught += not passes_alone(gate, reading.measurement, self.alpha)
             shown.append(reading.measurement.estimate.value)
-        return caught, len(shown), float(np.mean(shown))
+        counts = {"caught": caught, "runs": len(shown), "shown": float(np.mean(shown))}
+        return record.model_copy(update=counts)
 
-    def _more(self, gate: Gate, leak: Leak) -> int | None:
+    def _more(self, record: PlantedLeak, gate: Gate, leak: Leak) -> int | None:
         """Forecast with how many calibrating trainings the leak is caught; None if with none.
 
         Where trainings are too few to show how answers vary, their spread is taken for a tenth of
         that between targets.
         """
         trainings = sum(map(len, self.divisions[0]))
-        background = (
-            self.background if self.background.known else self.background.assumed(self.seed)
-        )
+        background = self.background
+        if not background.known:
+            background = background.assumed(self.seed)
         for calibrating in MORE:
             more = calibrating - len(self.divisions[0].calibrating)
             if more <= 0:
@@ -454,8 +457,7 @@ class PassControl:
                 Division(np.concatenate((one.calibrating, rows)), one.judged)
                 for one in self.divisions
             ]
-            caught, runs, _ = self._runs(gate, leak, background, divisions)
-            if runs == SEEDS and caught >= SEEDS - MISSED:
+            if self._run(record, gate, leak, background, divisions).holds:
                 return calibrating
         return None
 
