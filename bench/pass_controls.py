@@ -110,7 +110,7 @@ def outcome(config: MembershipConfig, trials: Trials, seed: int) -> tuple[bool, 
 def main(models: int, targets: int, limit: float, laws: str, rates: str, trainings: str) -> None:
     """Print shares of passes: with a control, and of the rule alone."""
     # A forecast of how many trainings decide, which decides nothing.
-    PassControl._more = lambda self, gate, leak: None  # type: ignore[method-assign]
+    PassControl._more = lambda self, *_: None  # type: ignore[method-assign]
     for law in laws.split(","):
         for times in rates.split(","):
             rate = RATE if times == "clean" else float(times) * limit

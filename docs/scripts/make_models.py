@@ -4,11 +4,13 @@ Run it with `DPAUDIT_DATA=… python docs/scripts/make_models.py FOLDER PAGE`, w
 model of the page on MovieLens-100K and keeps its record in FOLDER/NAME. A model whose record is
 there is not run again, so libraries that need environments of their own are audited by running it
 in each; a model without record whose library is not installed is left out, and said. RecBole is
-installed as FOLDER/recbole-venv, as the head of dpaudit/cli/scripts/recbole_model.py says.
+installed as FOLDER/recbole-venv, as the head of dpaudit/cli/scripts/recbole_model.py says, whose
+copies with the settings below are written to FOLDER.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +21,7 @@ from typing import Any
 # It stands beside this file.
 from pages import DATA_SETS, audited, page, write
 
+from dpaudit.cli import init
 from dpaudit.config import load as configs
 from dpaudit.core.files import write_text
 from dpaudit.record import storage
@@ -45,7 +48,13 @@ ML_1M: Mapping[str, Any] = {
     "columns": {"user": 0, "item": 1, "rating": 2},
     "scale": {"minimum": 1, "maximum": 5, "step": 1},
 }
-MEMBERSHIP = {"observers": ["scores", "own-list"], "trainings": 24}
+OBSERVERS = ["scores", "own-list"]
+MEMBERSHIP = {"observers": OBSERVERS, "trainings": 24}
+# The script and settings of RecBole: the steps of our MultVAE, and a SASRec small enough for eight.
+SCRIPT = Path(init.__file__).parent / "scripts/recbole_model.py"
+SHOWS = ["scores", "lists", "histories"]
+STEPS = {"epochs": 50, "train_batch_size": 94, "learning_rate": 0.003, "latent_dimension": 64}
+SMALL = {"epochs": 3, "n_layers": 1, "hidden_size": 32, "MAX_ITEM_LIST_LENGTH": 10}
 FEW = {**MEMBERSHIP, "trainings": 8}
 HEAD = """\
 Every number comes from a record. Each model is trained 24 times on MovieLens-100K. In each training
@@ -75,11 +84,15 @@ and a number is the mean over the other six, with their range. With so few calib
 find less than there is to be found. Utility is measured as these models are judged: on the last
 interaction of 900 users, which no training has, against all items.
 
-The models of [`torch`](../guides/networks.md) have their default settings. They get the times of
-MovieLens-100K, and `two-tower` the age, gender and occupation of users. MovieLens-1M has no times
-here, so 1000 interactions drawn at random are held out. RecBole 1.2.1 trains in an environment of
+Models of sequences are also **asked** what comes next after
+[histories that the attacker sends](../guides/membership.md#models-of-sequences).
+
+The models of [`torch`](../guides/networks.md) have their default settings, and those of sequences
+are also trained for 30 epochs. They get the times of MovieLens-100K, and `two-tower` the age,
+gender and occupation of users. MovieLens-1M has no times here, so 1000 interactions drawn at random
+are held out. RecBole 1.2.1 trains in an environment of
 its own by the [script of `init`](../guides/own-models.md#recbole-lightgcn-sasrec-and-others),
-LightGCN for 5 epochs, MultiVAE for 50 with steps as ours, and SASRec for one.
+LightGCN for 5 epochs, MultiVAE for 50 with steps as ours, and a small SASRec for three.
 
 The ε that DP-SGD states is about the scores. A list that leaves out what its user has seen tells
 with certainty that an item on it is not in the history, which no training can mend. Seconds are
@@ -89,12 +102,13 @@ those of one training.
 
 @dataclass(frozen=True)
 class Model:
-    """A model to audit: its tables of the config, and the module that it needs."""
+    """A model to audit: its tables of the config, what it needs, and its script's settings."""
 
     name: str
     tables: Mapping[str, Any]
     needs: str
     data: Mapping[str, Any] = field(default_factory=lambda: DATA)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def own(library: str, label: str, needs: str = "", **params: Any) -> Model:
@@ -116,18 +130,42 @@ def network(model: str) -> Model:
     return replace(own("torch", model, model=model), data=TIMED)
 
 
+def sequential(model: str, epochs: int | None = None) -> Model:
+    """Return a network of sequences, with its own number of epochs or another."""
+    longer = {} if epochs is None else {"epochs": epochs}
+    label = model if epochs is None else f"{model}, {epochs} epochs"
+    return asked(replace(own("torch", label, model=model, **longer), data=TIMED))
+
+
+def asked(model: Model) -> Model:
+    """Return a model that is sent histories too."""
+    (table,) = model.tables["recommender"]
+    asking = {**table, "observers": [*OBSERVERS, "asked-histories"]}
+    return replace(model, tables={**model.tables, "recommender": [asking]})
+
+
 def larger(model: str) -> Model:
     """Return a network of PyTorch that is trained on MovieLens-1M."""
     of = own("torch", f"{model}, MovieLens-1M", model=model)
     return replace(of, tables={**of.tables, "membership": FEW}, data=ML_1M)
 
 
-def recbole(model: str) -> Model:
+def recbole(model: str, shows: Sequence[str] = ("scores", "lists"), **settings: Any) -> Model:
     """Return a model of RecBole, which a script trains in FOLDER."""
     label = f"RecBole {model}"
-    command = f"recbole-venv/bin/python recbole_{model}.py {{task}}"
-    table = {"label": label, "command": command, "params": {"env": {"OMP_NUM_THREADS": "1"}}}
-    return Model(label.replace(" ", "-"), {"recommender": [table]}, "recbole", TIMED)
+    command = f"recbole-venv/bin/python {label.replace(' ', '-')}.py {{task}}"
+    params = {"env": {"OMP_NUM_THREADS": "1"}, "shows": shows}
+    table = {"label": label, "command": command, "params": params}
+    tables, name = {"recommender": [table]}, label.replace(" ", "-")
+    return Model(name, tables, "recbole", TIMED, {"MODEL": model, "SETTINGS": settings})
+
+
+def script(settings: Mapping[str, Any]) -> str:
+    """Return the script of `dpaudit init` for RecBole, with these values of its settings."""
+    text = SCRIPT.read_text(encoding="utf-8")
+    for name, chosen in settings.items():
+        text = re.sub(rf"^{name} = .*$", f"{name} = {chosen!r}", text, flags=re.MULTILINE)
+    return text
 
 
 LIBRARIES = (
@@ -155,14 +193,21 @@ NETWORKS = (
     replace(private(), data=TIMED),
     network("two-tower"),
     network("lightgcn"),
-    recbole("LightGCN"),
+    recbole("LightGCN", epochs=5, learning_rate=0.01),
     network("multvae"),
-    recbole("MultiVAE"),
-    network("sasrec"),
-    recbole("SASRec"),
-    network("gru4rec"),
+    recbole("MultiVAE", train_neg_sample_args=None, **STEPS),
+    sequential("sasrec"),
+    sequential("sasrec", 30),
+    asked(recbole("SASRec", SHOWS, train_neg_sample_args=None, **SMALL)),
+    sequential("gru4rec"),
+    sequential("gru4rec", 30),
     larger("mf"),
 )
+SEEN = {
+    "scores": "Scores",
+    "own-list": "The user's own list",
+    "asked-histories": "What comes next after histories that are sent",
+}
 PAGES = {
     "libraries": (
         "Membership inference on recommenders of public libraries",
@@ -187,6 +232,8 @@ def main(folder: Path, name: str) -> None:
     for model in models:
         record, venv = folder / model.name / storage.NAME, folder / f"{model.needs}-venv"
         if find_spec(model.needs) or record.is_file() or venv.is_dir():
+            if model.settings:
+                write_text(folder / f"{model.name}.py", script(model.settings))
             config = folder / f"{model.name}.toml"
             tables = {"seed": 7, "data": model.data, "membership": membership} | model.tables
             write_text(config, toml.render(tables))
@@ -197,18 +244,21 @@ def main(folder: Path, name: str) -> None:
     parts = [head]
     if missing:
         parts.append(f"Not audited in this edition: {', '.join(missing)}.\n")
-    for observer, seen in (("scores", "Scores"), ("own-list", "The user's own list")):
-        parts.append(f"## {seen}\n\n{table_text(leaks(found, observer))}\n")
+    for observer, seen in SEEN.items():
+        if table := leaks(found, observer):
+            parts.append(f"## {seen}\n\n{table_text(table)}\n")
     timed = name == "networks"
     parts.append(f"## Utility\n\n{table_text(useful(found, timed=timed))}\n")
     needs = f"{DATA_SETS} and the library of each model that is not to be left out"
     write(name, page(title, f"{COMMAND} {name}", "\n".join(parts), needs))
 
 
-def leaks(found: Sequence[AuditResult], observer: str) -> Table:
-    """Return the strongest attacks of one observer."""
+def leaks(found: Sequence[AuditResult], observer: str) -> Table | None:
+    """Return the strongest attacks of one observer; None if nobody is it."""
     cells = []
     for result in found:
+        if not picked(result, "attack.auc", observer=observer):
+            continue
         point = result.points[0]
         stated = epsilon(point.claim.epsilon) if point.claim else NONE
         bound = picked(result, "epsilon", observer=observer)
@@ -223,7 +273,7 @@ def leaks(found: Sequence[AuditResult], observer: str) -> Table:
             ]
         )
     header = ["model", "stated ε", "AUC", "TPR at 0.1 % FPR", "TPR at 1 % FPR", "certified ε"]
-    return Table(f"{observer}", header, cells)
+    return Table(f"{observer}", header, cells) if cells else None
 
 
 def useful(found: Sequence[AuditResult], *, timed: bool) -> Table:

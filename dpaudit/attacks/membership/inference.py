@@ -251,7 +251,7 @@ class Rmia(roles.MembershipInference):
 
 
 def _offline(outside: Numbers, a: float) -> Numbers:
-    return np.log(((1 + a) * outside + 1 - a) / 2)
+    return np.log(((1 + a) * outside + (1 - a)) / 2)
 
 
 def _best_weight(logs: Numbers, present: NDArray[np.bool_]) -> float:
@@ -260,7 +260,9 @@ def _best_weight(logs: Numbers, present: NDArray[np.bool_]) -> float:
 
     p, absent = np.exp(logs), ~present
     # Of the models without x, but for the training itself.
-    outside = ((p * absent).sum(0) - p * absent) / np.maximum(absent.sum(0) - absent, 1)
+    # Where that one outweighs all others, rounding leaves nothing, or less.
+    others = np.maximum((p * absent).sum(0) - p * absent, np.finfo(np.float64).tiny)
+    outside = others / np.maximum(absent.sum(0) - absent, 1)
     outside = np.where(absent.sum(0) - absent > 0, outside, p.mean())
 
     def area(a: float) -> float:

@@ -146,3 +146,13 @@ def test_the_weight_is_chosen_by_the_attackers_trainings_alone() -> None:
     again = Rmia(online=False).score(seen, reference, present)
     np.testing.assert_array_equal(chosen, again)
     assert not np.array_equal(chosen, other)
+
+
+def test_offline_chooses_a_weight_where_one_training_outweighs_all_others() -> None:
+    """What the others leave of a mean rounds to nothing, or to less."""
+    rng = np.random.default_rng(0)
+    present = rng.random((3, 4000)) < 0.5
+    fit, others = rng.normal(size=(3, 4000)), rng.normal(size=(3, P))
+    present[:, 0], fit[1:, 0] = False, -1e4
+    seen, reference = (Signals(fit[:n, :, None], fit[:n], others[:n]) for n in (1, 3))
+    assert np.isfinite(Rmia(online=False).score(seen, reference, present)).all()
