@@ -154,7 +154,7 @@ def recbole(model: str, shows: Sequence[str] = ("scores", "lists"), **settings: 
     """Return a model of RecBole, which a script trains in FOLDER."""
     label = f"RecBole {model}"
     command = f"recbole-venv/bin/python {label.replace(' ', '-')}.py {{task}}"
-    params = {"env": {"OMP_NUM_THREADS": "1"}, "shows": shows}
+    params = {"env": {"OMP_NUM_THREADS": "1"}, "shows": list(shows)}
     table = {"label": label, "command": command, "params": params}
     tables, name = {"recommender": [table]}, label.replace(" ", "-")
     return Model(name, tables, "recbole", TIMED, {"MODEL": model, "SETTINGS": settings})

@@ -73,6 +73,12 @@ def _kind(value: str) -> tuple[str, str]:
 )
 @click.option("--scores-out", type=_file, required=True, help="Scores of non-members.")
 @click.option(
+    "--matrix",
+    type=_file,
+    help="All scores of the model (npy, users × items). The files of scores then hold pairs, a row "
+    "and a column of it, from 0; half of them fit an attack (low-rank), and half are judged.",
+)
+@click.option(
     "--features-in",
     type=_file,
     help="Features of the members that the model never saw (csv or npy), to correct for how "
@@ -127,6 +133,7 @@ def membership(
     ctx: click.Context,
     scores_in: Path,
     scores_out: Path,
+    matrix: Path | None,
     features_in: Path | None,
     features_out: Path | None,
     kinds: tuple[tuple[str, FeatureKind], ...],
@@ -146,8 +153,9 @@ def membership(
 
     For a certified ε from scores of trainings by coins, see 'dpaudit epsilon'.
     """
+    from dpaudit.attacks.membership.low_rank import of_one_model
     from dpaudit.audits.scores.one_model import Limits, audit_scores
-    from dpaudit.cli.scores import read_features, read_scores
+    from dpaudit.cli.scores import read_features, read_pairs, read_scores
     from dpaudit.record.result import concluded
     from dpaudit.reports import palette
     from dpaudit.reports.terminal import say
@@ -166,9 +174,21 @@ def membership(
     elif kinds or gamma is not None:
         raise ConfigError("--kind and --gamma are about features: give --features-in and -out")
     count = limits.count(len(rates or _RATES))
+    if matrix is None:
+        scores = read_scores(scores_in), read_scores(scores_out)
+    else:
+        table, *pairs = read_pairs(matrix, scores_in, scores_out)
+        rows, scores = of_one_model(table, pairs[0], pairs[1], seed)
+        if features is not None:
+            given, named = [list(map(len, files)) for files in (features, pairs)]
+            if given != named:
+                raise ConfigError(
+                    f"--features-in and --features-out have {given[0]} and {given[1]} rows for "
+                    f"{named[0]} and {named[1]} pairs: give one for each"
+                )
+            features = features[0][rows[0]], features[1][rows[1]]
     audit = audit_scores(
-        read_scores(scores_in),
-        read_scores(scores_out),
+        *scores,
         rates=rates or _RATES,
         features=features,
         kinds=by_place,

@@ -117,6 +117,43 @@ def read_features(
     return (features[0], features[1]), named
 
 
+def read_pairs(
+    matrix: Path, members: Path, others: Path
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+    """Read all scores of a model from a npy file, and two tables of its rows and columns.
+
+    Raises:
+        DataError: a file cannot be read, or holds something else, a pair is outside the matrix,
+            or one is named twice.
+    """
+    with np.errstate(over="ignore"):
+        scores = np.array(_array(matrix), np.float32)
+    if scores.ndim != 2 or np.isinf(scores).any():
+        raise DataError(
+            f"{matrix} is no table of scores: save one row per user and one column per item, with "
+            "NaN where there is no score, and none that is infinite as float32"
+        )
+    tables = read_features(members, others, {})[0]
+    for path, table in zip((members, others), tables, strict=True):
+        if table.shape[1] != 2:
+            raise DataError(f"{path} has {table.shape[1]} columns: give a row and a column each")
+    pairs = np.concatenate(tables)
+    inside = ((pairs >= 0) & (pairs < scores.shape) & (pairs % 1 == 0)).all(1)
+    _, first, count_of = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+    for wrong, fault in (
+        (np.flatnonzero(~inside), f"is outside of {matrix}, which has the shape {scores.shape}"),
+        (np.sort(first[count_of > 1]), "stands twice in these files"),
+    ):
+        if len(wrong):
+            row, of_others = wrong[0], wrong[0] >= len(tables[0])
+            at = f"{others}, row {row - len(tables[0])}" if of_others else f"{members}, row {row}"
+            raise DataError(
+                f"{at} (from 0, without the header): {show(pairs[row].tolist())} {fault}: give "
+                "each pair once, as a row and a column of the matrix, from 0"
+            )
+    return scores, tables[0].astype(np.int64), tables[1].astype(np.int64)
+
+
 def _table(path: Path) -> _FeatureTable:
     """Return the cells of a table.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from dpaudit.audits.scores.observational import WITHIN
 from dpaudit.cli import main
-from dpaudit.cli.scores import read_features
+from dpaudit.cli.scores import read_features, read_pairs
 from dpaudit.core.errors import DataError
 
 
@@ -248,3 +249,74 @@ def test_words_and_dates_become_numbers_by_the_kind_of_their_column(tmp_path: Pa
     others.write_text("who,land,at\ncid,,1\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"o\.csv, line 2, column 1 .*''"):
         read_features(members, others, {"who": "group", "land": "category", "at": "time"})
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    """A model whose members' scores stick out: `matrix.npy`, `in.csv` with a header, `out.csv`."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(80, 4)) @ rng.normal(size=(4, 100))
+    scores += 0.3 * rng.normal(size=scores.shape)
+    pairs = np.stack(np.divmod(rng.permutation(scores.size)[:1600], 100), axis=1)
+    scores[tuple(pairs[:800].T)] += 0.6
+    np.save(tmp_path / "matrix.npy", scores)
+    for name, part, header in (("in", pairs[:800], "user,item"), ("out", pairs[800:], "")):
+        path = tmp_path / f"{name}.csv"
+        np.savetxt(path, part, fmt="%d", delimiter=",", header=header, comments="")
+    np.save(tmp_path / "features.npy", rng.normal(size=(800, 1)))
+    return tmp_path
+
+
+def by_matrix(folder: Path, *more: str, scores: str = "matrix.npy", members: str = "in.csv") -> Any:
+    files = ["--scores-in", members, "--scores-out", "out.csv", "--matrix", scores, *more]
+    arguments = [str(folder / word) if "." in word else word for word in files]
+    return CliRunner().invoke(main, ["membership", *arguments, "--format", "json"])
+
+
+def test_all_scores_of_a_model_show_more_than_those_of_the_pairs(matrix: Path) -> None:
+    scores = np.load(matrix / "matrix.npy")
+    for name, skipped in (("in", 1), ("out", 0)):
+        pairs = np.loadtxt(matrix / f"{name}.csv", int, delimiter=",", skiprows=skipped)
+        np.save(matrix / f"{name}.npy", scores[tuple(pairs.T)])
+    files = ["--scores-in", str(matrix / "in.npy"), "--scores-out", str(matrix / "out.npy")]
+    plain = CliRunner().invoke(main, ["membership", *files, "--format", "json"])
+    auc = [json.loads(result.stdout)["auc"] for result in (plain, by_matrix(matrix))]
+    assert auc[0]["upper"] < auc[1]["lower"]
+    assert (auc[0]["n"], auc[1]["n"]) == (1600, 800)
+
+
+def test_features_are_those_of_the_judged_pairs(matrix: Path) -> None:
+    both = ["--features-in", "features.npy", "--features-out", "features.npy"]
+    result = by_matrix(matrix, *both)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["corrected"]["pairs"] <= 400
+    np.save(matrix / "features.npy", np.zeros((799, 1)))
+    short = by_matrix(matrix, *both)
+    assert short.exit_code == 2
+    assert "799 rows for 800" in short.stderr
+
+
+@pytest.mark.cases(
+    ("text", "words"),
+    [
+        ("3,100\n", r"row 0 .*\[3\.0, 100\.0\] is outside .*\(80, 100\)"),
+        ("-1,0\n", "is outside"),
+        ("1.5,0\n", "is outside"),
+        ("nan,0\n", "is not a number"),
+        ("1,2\n0,1\n1,2\n", "row 0 .* stands twice"),
+        ("1\n", "1 columns"),
+        ("", "is empty"),
+    ],
+)
+def test_pairs_that_are_none_of_the_matrix_are_refused(matrix: Path, text: str, words: str) -> None:
+    (matrix / "bad.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=words):
+        read_pairs(matrix / "matrix.npy", matrix / "bad.csv", matrix / "out.csv")
+
+
+@pytest.mark.cases("values", [np.zeros(3), np.full((80, 100), 1e300), np.full((2, 2), np.inf)])
+def test_a_matrix_that_holds_no_scores_is_refused(matrix: Path, values: Any) -> None:
+    np.save(matrix / "bad.npy", values)
+    result = by_matrix(matrix, scores="bad.npy")
+    assert result.exit_code == 2
+    assert "bad.npy" in result.stderr

@@ -30,8 +30,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dpaudit.attacks.membership.features import Known, Pairs, Shown, below_all
+from dpaudit.core.errors import InputError
 from dpaudit.core.streams import generator
 
 Indices = NDArray[np.int32]
@@ -196,6 +198,63 @@ class Questions:
         activity = np.diff(history.indptr)[pairs.users]
         own = np.arange(len(pairs.users)) >= len(self.tested.users)
         return np.log1p(np.stack((popularity, activity), axis=1) - own[:, None])
+
+
+def of_one_model(
+    scores: NDArray[np.float32], members: NDArray[np.int64], others: NDArray[np.int64], seed: int
+) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[Numbers, Numbers]]:
+    """Return the log-odds of members and of others by all scores of one model.
+
+    A half of the members and of the others, drawn at random, is what the attacker knows, and fits
+    the log-odds; the other halves are judged, so that no pair is judged by a fit to itself.
+
+    Args:
+        scores: the scores, users × items `(N, M)`; NaN where there is none.
+        members: users and items of pairs that the model was trained on, each once `(n, 2)`.
+        others: those of pairs that it was not trained on, each once `(n', 2)`.
+        seed: draws the halves.
+
+    Returns:
+        The rows of members and of others that are judged, increasing, and their log-odds.
+
+    Raises:
+        InputError: there are fewer than 20 members or others, which are too few to fit.
+    """
+    if min(len(members), len(others)) < 4 * _FEWEST:
+        raise InputError(
+            f"{len(members)} members and {len(others)} others are too few: give {4 * _FEWEST} of "
+            "each, as half of them fit the attack"
+        )
+    stream = generator(seed, "low-rank halves")
+    drawn = [stream.permutation(len(pairs)) for pairs in (members, others)]
+    fits = [order[: len(order) // 2] for order in drawn]
+    judged = [np.sort(order[len(order) // 2 :]) for order in drawn]
+    known, outside = _pairs(members[fits[0]]), others[fits[1]]
+    tested = _pairs(np.concatenate((outside, members[judged[0]], others[judged[1]])))
+    users, items = (np.arange(size, dtype=np.int32) for size in scores.shape)
+    history = csr_array((known.values, (known.users, known.items)), shape=scores.shape)
+    questions = Questions(
+        Known(history, users[:0], users[:0]),
+        tested,
+        _pairs(others[:0]),
+        np.arange(len(outside)),
+        known,
+        users,
+        items,
+        users,
+        np.arange(len(items)),
+        1,
+    )
+    told, further = (scores[pairs.users, pairs.items] for pairs in (tested, known))
+    further = np.concatenate((further, scores.reshape(-1)))
+    shown = Shown(told, np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), further=further)
+    odds = questions.features(shown, rated=False)[0][len(outside) :, 0]
+    return (judged[0], judged[1]), (odds[: len(judged[0])], odds[len(judged[0]) :])
+
+
+def _pairs(places: NDArray[np.int64]) -> Pairs:
+    users, items = places.T.astype(np.int32)
+    return Pairs(users, items, np.ones(len(places), np.float32))
 
 
 def _standardised(columns: Numbers) -> Numbers:

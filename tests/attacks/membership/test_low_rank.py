@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from dpaudit.attacks.membership import low_rank
 from dpaudit.attacks.membership.features import Known, Pairs, Shown
 from dpaudit.attacks.membership.low_rank import Questions
+from dpaudit.core.errors import InputError
 
 Numbers = NDArray[np.float64]
 N, M, TARGETS, HELD, MEMBERS, WIDTH = 80, 120, 400, 120, 600, 3
@@ -215,3 +216,38 @@ def test_scores_that_were_not_asked_are_an_error() -> None:
     lacking = shown(of, np.zeros((N, M)))._replace(further=None)
     with pytest.raises(TypeError):
         of.features(lacking, rated=False)
+
+
+def one_model(leak: float) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+    """All scores of a model of rank 5, and 600 members, whose scores stick out, and 600 others."""
+    rng = np.random.default_rng(3)
+    scores: Numbers = rng.normal(size=(N, 5)) @ rng.normal(size=(5, M))
+    drawn = np.stack(np.divmod(rng.permutation(N * M)[:1200], M), axis=1)
+    scores += 0.3 * rng.normal(size=(N, M))
+    scores[tuple(drawn[:600].T)] += leak
+    return scores.astype(np.float32), drawn[:600], drawn[600:]
+
+
+@pytest.mark.cases(("leak", "least", "most"), [(0.0, 0.42, 0.58), (0.6, 0.75, 1.0)])
+def test_of_one_model_tells_what_it_memorised(leak: float, least: float, most: float) -> None:
+    scores, members, others = one_model(leak)
+    (inside, outside), odds = low_rank.of_one_model(scores, members, others, 0)
+    assert (len(inside), len(outside)) == (300, 300) == (len(odds[0]), len(odds[1]))
+    assert least < np.mean(odds[0][:, None] > odds[1]) < most
+
+
+def test_of_one_model_judges_no_pair_that_the_attack_was_fitted_to() -> None:
+    """Labels that are exchanged between judged pairs change no log-odds."""
+    scores, members, others = one_model(0.6)
+    (inside, outside), odds = low_rank.of_one_model(scores, members, others, 0)
+    members[inside], others[outside] = others[outside], members[inside].copy()
+    again = low_rank.of_one_model(scores, members, others, 0)
+    assert again[1][0] == pytest.approx(odds[1])
+    assert again[1][1] == pytest.approx(odds[0])
+
+
+def test_of_one_model_needs_pairs_for_both_halves() -> None:
+    scores, members, others = one_model(0.6)
+    low_rank.of_one_model(scores, members[:20], others[:20], 0)
+    with pytest.raises(InputError, match="19 members"):
+        low_rank.of_one_model(scores, members[:19], others, 0)
