@@ -114,6 +114,8 @@ def main(models: str, folder: Path | None) -> None:
     """Train, or read what was trained, and print the table."""
     path = str(Path(os.environ["DPAUDIT_DATA"]) / "ml-100k" / "u.data")
     ratings = load(DataSource.model_validate(_LAYOUT | {"path": path}))
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
     for label in models.split(","):
         model = MODELS[label]
         sizes = {"interactions": 2500, "trainings": model.trainings}

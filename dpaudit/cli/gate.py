@@ -129,7 +129,7 @@ def _tell(result: AuditResult, compared: Comparison | None, outcome: RunOutcome)
     decision = decision_of(result)
     # A baseline that excuses nothing may decide more than the run alone.
     reason = compared.reason if compared and outcome != result.outcome else decision.reason
-    word = palette.run(result) if outcome == result.outcome else palette.RUN[outcome]
+    word = palette.run(result, outcome)
     console.print(Text.assemble("\n", (word.shown, word.style), f"  {plain(reason)}"))
 
 

@@ -311,7 +311,7 @@ def _show(result: AuditResult, folder: Path | None, *, details: bool) -> None:
     echo(f"Seed: {result.config['seed']}")
     if folder is not None:
         echo(f"Record and reports: {place(folder)}")
-    close(result, console)
+    close(result, console, place(folder) if folder else None)
 
 
 # In click's `meta`, which the group reads after a command has failed: the context of the command.

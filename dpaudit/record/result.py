@@ -644,12 +644,6 @@ class AuditResult(Record):
         return set(accepted(self.waivers))
 
     @property
-    def weakened(self) -> bool:
-        """Whether it is a go against weaker attackers alone, by some gate."""
-        counted = (gate for gate in self.gates if gate.id not in self.waived)
-        return self.outcome == "go" and any(gate.attacker for gate in counted)
-
-    @property
     def stopping(self) -> list[VerdictRecord]:
         """Return the false claims that stop the run: none is waived, nor accepted by its config."""
         false = [verdict for verdict in self.verdicts if verdict.verdict == "false"]

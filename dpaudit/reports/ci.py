@@ -153,7 +153,7 @@ class Run:
         tool: dpaudit's version.
         started: when, in ISO 8601 with the time zone UTC.
         seconds: how long it took.
-        weakened: whether it is a go against weaker attackers alone.
+        word: the outcome, or that there is no result, as reports show it.
     """
 
     outcome: RunOutcome | Literal["error"]
@@ -164,14 +164,7 @@ class Run:
     tool: str
     started: str
     seconds: float = 0.0
-    weakened: bool = False
-
-    @property
-    def word(self) -> palette.Word:
-        """The outcome, or that there is no result, as reports show it."""
-        if self.weakened:
-            return palette.WEAKENED
-        return palette.NO_RESULT if self.outcome == "error" else palette.RUN[self.outcome]
+    word: palette.Word = palette.NO_RESULT
 
     @property
     def problems(self) -> list[CiCheck]:
@@ -226,7 +219,7 @@ def run_of(result: AuditResult, compared: Comparison | None = None) -> Run:
         tool=quoted(result.tool, _NAME),
         started=result.timing.started,
         seconds=result.timing.seconds,
-        weakened=result.weakened and outcome == "go",
+        word=palette.run(result, outcome),
     )
 
 

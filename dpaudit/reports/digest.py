@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -121,13 +122,18 @@ def why(gate: GateRecord, result: AuditResult) -> str:
     return f"{gate.reason}; {gate.trainings} trainings that show the like decide it{takes}"
 
 
-def command(result: AuditResult) -> str:
-    """Return the command that runs the recorded config again."""
+def config_path(result: AuditResult) -> str:
+    """Return the path of the config that was run; that of a saved copy if it is not known."""
+    return next((place.path for place in result.origin.values()), "dpaudit.toml")
+
+
+def command(result: AuditResult, path: str = "dpaudit.toml") -> str:
+    """Return the command that runs the recorded config, which stands in a file."""
     recommenders = result.config.get("recommender", [])
     code = "defense" in result.config or any(
         recommender.get("target") or recommender.get("command") for recommender in recommenders
     )
-    return "dpaudit run dpaudit.toml" + (" --allow-code" if code else "")
+    return f"dpaudit run {shlex.quote(path)}{' --allow-code' if code else ''}"
 
 
 def noised(measurement: Measurement) -> bool:

@@ -60,13 +60,11 @@ class Frequency:
 
     @property
     def between(self) -> str:
-        """Return the range or interval of the count, e.g. `10 to 16 in 19 trainings`."""
+        """Return the range or interval of the count, e.g. `10 to 16`, rounded outwards."""
         estimate, base = self.measurement.estimate, self.base
         low = math.floor(max(0.0, estimate.lower) * base + _ROUNDING)
         high = math.ceil(min(1.0, max(0.0, estimate.upper)) * base - _ROUNDING)
-        several = estimate.kind == "range" and estimate.n > 1
-        trainings = f" in {estimate.n:,} trainings" if several else ""
-        return f"{low:,} to {high:,}{trainings}"
+        return f"{low:,} to {high:,}"
 
     @property
     def what(self) -> str:
@@ -80,19 +78,21 @@ class Frequency:
         return self.measurement.estimate.upper < self.guess
 
     @property
-    def detailed(self) -> str:
-        """Return who finds what, with the range or interval and what it is beside a guess."""
+    def sentence(self) -> str:
+        """Return `60 of 100 users are recognised; the limit is 45, a guess finds 1`."""
         found, guess, most = self.counts
-        beside = f"less than a guess, {guess}" if self.below else f"a guess finds {guess}"
-        limit = "" if self.limit is None else f"; the limit is {most}"
-        return f"{self.attacker}: {found} {self.what} ({self.between}); {beside}{limit}"
+        limit = "" if self.limit is None else f"the limit is {most}, "
+        weak = "fewer than a guess finds, " if self.below else "a guess finds "
+        return f"{found} {self.clause}; {limit}{weak}{guess}"
 
     @property
-    def sentence(self) -> str:
-        """Return `60 of 100 … with 1 false alarm in 100; a guess finds 1; the limit is 45`."""
-        found, guess, most = self.counts
-        limit = "" if self.limit is None else f"; the limit is {most}"
-        return f"{found} {self.what}; a guess finds {guess}{limit}"
+    def detail(self) -> str:
+        """Return the false alarms and the range, as a sentence."""
+        estimate = self.measurement.estimate
+        several = estimate.kind == "range" and estimate.n > 1
+        of = f"range of {estimate.n:,} judged trainings" if several else "interval"
+        alarms = "" if self.alarms is None else f"It takes {false_alarms(self.alarms)}; "
+        return f"{alarms}{'the' if alarms else 'The'} {of} is {self.between}."
 
 
 def base_of(value: float, guess: float, limit: float | None = None) -> int:

@@ -5,7 +5,7 @@ A run that decides nothing, and a claim that was not tested, are neutral: neithe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -38,15 +38,22 @@ class Word:
     Attributes:
         text: the word in lower case, as sentences and tables have it.
         tone: what it says to a reader who has to decide.
+        but: what it leaves aside, such as claims that are false and accepted.
     """
 
     text: str
     tone: Tone
+    but: str = ""
+
+    @property
+    def label(self) -> str:
+        """The word in capitals, so that it needs no colour."""
+        return self.text.upper()
 
     @property
     def shown(self) -> str:
-        """The word as a label: in capitals, so that it needs no colour."""
-        return self.text.upper()
+        """The label, with what it leaves aside."""
+        return f"{self.label}, {self.but}" if self.but else self.label
 
     @property
     def style(self) -> str:
@@ -66,7 +73,6 @@ def _words(tones: Mapping[_Text, Tone]) -> Mapping[_Text, Word]:
 RUN: Mapping[RunOutcome, Word] = _words(
     {"go": "good", "stop": "bad", "undecided": "open", "no decision": "neutral"}
 )
-WEAKENED = Word("go against an attacker who trains no model", "open")
 NO_RESULT = Word("no result", "neutral")
 GATE: Mapping[Outcome, Word] = _words({"pass": "good", "fail": "bad", "inconclusive": "open"})
 CLAIM: Mapping[Verdict, Word] = {
@@ -107,9 +113,27 @@ NOTICED = Word("noticed", "open")
 MARKED = _LOOKS["bad"][0]
 
 
-def run(result: AuditResult) -> Word:
-    """Return the word of a run's outcome; a go against weaker attackers alone is not green."""
-    return WEAKENED if result.weakened else RUN[result.outcome]
+def run(result: AuditResult, outcome: RunOutcome | None = None) -> Word:
+    """Return the word of a run's outcome, or of that which a baseline leaves of it.
+
+    A go is green only without reservation: none of its leaks and false claims is accepted, and it
+    is not about weaker attackers alone.
+    """
+    word = RUN[outcome or result.outcome]
+    but = "; ".join(_reservations(result)) if word.text == "go" else ""
+    return Word(word.text, "open", but) if but else word
+
+
+def _reservations(result: AuditResult) -> Iterator[str]:
+    """Yield what a go leaves aside."""
+    if false := sum(verdict.verdict == "false" for verdict in result.verdicts):
+        yield f"{false} false claim{'s' if false > 1 else ''} accepted"
+    names = {gate.id for gate in result.gates if gate.outcome != "pass"} & result.waived
+    if names:
+        until = min(waiver.expires for waiver in result.waivers if waiver.id in names)
+        yield f"{len(names)} gate{'s' if len(names) > 1 else ''} waived until {until}"
+    if any(gate.attacker for gate in result.gates if gate.id not in result.waived):
+        yield "against an attacker who trains no model"
 
 
 def became(verdict: VerdictRecord) -> str:

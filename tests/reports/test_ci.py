@@ -22,7 +22,7 @@ def test_each_claim_and_gate_is_a_check_and_the_worst_is_first(make: Make) -> No
     }
     assert [*by_name.values()] == ["fail", "fail", "fail", "untested", "pass"]
     run = run_of(result)
-    assert run.headline.startswith("1 model: 1 claim false. 1 gate: 1 fail. The privacy claim is ")
+    assert run.headline.startswith("1 model: 1 claim false; the gate fails. The privacy claim is ")
     assert "27.18 times what is claimed; 1 more claim is false." in run.headline
     assert run.exit_code == 1
 

@@ -42,18 +42,20 @@ def test_a_sentence_names_what_is_found_false_alarms_a_guess_and_the_limit() -> 
     measurement = accuracy(0.6, 0.5, 0.7)
     frequency = Frequency(measurement, "a", "users are recognised", 0.01, 0.01, 0.45)
     assert frequency.sentence == (
-        "60 of 100 users are recognised with 1 false alarm in 100; a guess finds 1; the limit is 45"
+        "60 of 100 users are recognised; the limit is 45, a guess finds 1"
     )
+    assert frequency.detail == "It takes 1 false alarm in 100; the interval is 50 to 70."
 
 
-def test_a_range_says_over_how_many_trainings() -> None:
+def test_a_detail_says_over_how_many_trainings_a_range_is() -> None:
     measurement = accuracy(0.131, 0.105, 0.161)
     frequency = Frequency(measurement, "a", "users are recognised", 0.2)
     assert frequency.between == "10 to 17"
     ranged = measurement.model_copy(
         update={"estimate": measurement.estimate.changed(kind="range", n=19)}
     )
-    assert replace(frequency, measurement=ranged).between == "10 to 17 in 19 trainings"
+    detail = replace(frequency, measurement=ranged).detail
+    assert detail == "The range of 19 judged trainings is 10 to 17."
 
 
 @pytest.mark.cases(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 import dpaudit.reports
-from dpaudit.record.result import Outcome, RunOutcome, State, Verdict
+from dpaudit.auditor.gate import judge_run
+from dpaudit.record.result import Outcome, RunOutcome, State, Verdict, Waiver
 from dpaudit.reports import palette
+from tests.support.records import Make
 
 CSS = (Path(dpaudit.reports.__file__).parent / "page.html.j2").read_text(encoding="utf-8")
 LIGHT, DARK = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+);", part)) for part in (
@@ -62,3 +65,24 @@ def test_tones_can_be_read_as_labels_and_as_text(colors: dict[str, str], tone: s
     assert contrast(colors["on-tone"], colors[tone]) >= 4.5
     for ground in (colors["page"], colors["card"], "#fff" if colors is LIGHT else colors["page"]):
         assert contrast(ground, colors[tone]) >= 4.5
+
+
+def test_a_go_is_green_only_without_reservation(make: Make) -> None:
+    false = make(outcome="pass")
+    assert (false.outcome, palette.run(false).tone) == ("go", "open")
+    assert palette.run(false).shown == "GO, 2 false claims accepted"
+    clean = false.model_copy(update={"verdicts": []})
+    assert palette.run(clean) is palette.RUN["go"]
+    weak = clean.gates[0].model_copy(update={"attacker": "trains-none"})
+    weaker = palette.run(clean.model_copy(update={"gates": [weak]}))
+    assert (weaker.tone, weaker.but) == ("open", "against an attacker who trains no model")
+
+
+def test_a_waived_gate_is_a_reservation_with_its_last_day(make: Make) -> None:
+    waiver = Waiver(id="gate/epsilon/max", owner="o", statement="s", expires=date(2027, 1, 31))
+    waived = judge_run(make(), date(2026, 1, 1), waivers=[waiver])
+    waived = waived.model_copy(update={"verdicts": []})
+    assert waived.outcome == "go"
+    assert palette.run(waived).shown == "GO, 1 gate waived until 2027-01-31"
+    # What a baseline turns into a stop has no reservation.
+    assert palette.run(waived, "stop") is palette.RUN["stop"]

@@ -175,7 +175,7 @@ def deployment_of(result: AuditResult) -> document.Deployment:
     """Return what is deployed, and what the audit says of it."""
     part = deployed_part(result)
     printed = sections_of(part).printed()
-    results, why = [dict(row) for row in printed.results], outcome.reason_of(result)
+    results, why = [dict(row) for row in printed.results], outcome.decision_of(result).reason
     # A table says each of several results.
     single = len(results) == 1 and printed.result not in why
     chosen = part.points[0] if len(part.points) == 1 else None
@@ -256,6 +256,7 @@ def _correctness(result: AuditResult) -> Iterator[str]:
         what = entry(counted.metric).words
         of = f" ({apart})" if (apart := _details(counted)) else ""
         yield f"{where}: {what}{of}: {words.number(counted.estimate.value)}."
+    yield from screen.findings(result, certain=True)
     yield from screen.findings(result)
 
 

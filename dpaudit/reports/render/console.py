@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
@@ -23,8 +23,6 @@ FULL, EMPTY, GUESS, LIMIT = "█", "·", "┊", "┃"
 # The shortest and the longest bar.
 _BAR = (10, 40)
 _SPACE = " " * GAP
-# No name is cut to less.
-_NAME = 12
 
 
 def show(result: AuditResult, console: Console, *, details: bool = True) -> None:
@@ -40,7 +38,11 @@ def show(result: AuditResult, console: Console, *, details: bool = True) -> None
     for line in meter_lines(shown, console.width, named=len(result.models) > 1):
         console.print(Text(line), no_wrap=True, overflow="ignore", crop=False)
     if shown.rows:
-        say(shown.legend(GUESS, LIMIT), console, style="dim")
+        limited = any(row.limit is not None for row in shown.rows)
+        marks = f"{GUESS} is a guess{f', {LIMIT} the limit' if limited else ''}"
+        say(f"{shown.legend} {marks}.", console, style="dim")
+    for sentence in shown.warnings:
+        say(sentence, console)
     console.print()
     say(screen.title(result), console, style="bold")
     say(screen.audited(result), console, style="dim")
@@ -71,8 +73,6 @@ def _show_brief(result: AuditResult, shown: Screen, console: Console) -> None:
         say(verdict.model, console, first=verdict.badge)
         for sentence in verdict.judged:
             say(sentence, console, indent=2)
-    for sentence in shown.alarming:
-        say(sentence, console)
     if shown.claims:
         console.print()
         show_table(shown.claims, console)
@@ -99,10 +99,19 @@ def _show_details(result: AuditResult, console: Console) -> None:
         show_table(table, console)
 
 
-def close(result: AuditResult, console: Console) -> None:
-    """Print the outcome, so that it is the last thing on the screen, with the next step."""
-    word = outcome.decision_of(result).word
-    say(outcome.next_step(result), console, first=word, indent=_INDENT)
+def close(result: AuditResult, console: Console, folder: str | None = None) -> None:
+    """Print the outcome, so that it is near the end of the screen, and the next steps.
+
+    Args:
+        result: the record.
+        console: where to print.
+        folder: where the record is kept.
+    """
+    say("What next:", console, first=palette.run(result), indent=_INDENT)
+    for place, step in enumerate(outcome.steps(result, folder), 1):
+        say(f"{place}. {step.name} {step.text}", console, indent=_INDENT)
+        if step.command:  # on one line, so that it can be copied
+            console.print(Text(f"{' ' * _INDENT}   {step.command}"), soft_wrap=True)
 
 
 def bar(row: frequency.Frequency, scale: float, width: int) -> str:
@@ -121,7 +130,7 @@ def bar(row: frequency.Frequency, scale: float, width: int) -> str:
 
 
 def meter_lines(screen: Screen, width: int, *, named: bool) -> list[str]:
-    """Return the meter, at most `width` characters wide.
+    """Return the meter, at most `width` characters wide: of each row its name, then its bar.
 
     Where there is no room for bars, rows are sentences.
 
@@ -132,44 +141,22 @@ def meter_lines(screen: Screen, width: int, *, named: bool) -> list[str]:
     """
     if not screen.rows:
         return []
-    header = [*(["model"] if named else []), "attacker"]
-    names = [[*([row.measurement.model] if named else []), row.attacker] for row in screen.rows]
-    right = _aligned([("found", "a guess", "limit"), *(row.counts for row in screen.rows)])
-    most = width - len(right[0]) - _BAR[0] - 2 * GAP
-    if most < len(header) * (_NAME + GAP):
+    cells = [("found", "", "limit")]
+    cells += [(row.counts[0], row.between, row.counts[2]) for row in screen.rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    length = min(_BAR[1], width - sum(widths) - len(widths) * GAP)
+    if length < _BAR[0]:
         return [line for text in screen.sentences for line in textwrap.wrap(plain(text), width)]
-    left = _aligned(_cut([[*map(plain, name)] for name in (header, *names)], most))
-    length = max(_BAR[0], min(_BAR[1], width - len(left[0]) - len(right[0]) - 2 * GAP))
-    ends = f"0{screen.end:>{length - 1}}"
-    bars = [
-        ends if " " in ends.removesuffix(screen.end) else f"{screen.end:>{length}}",
-        *(bar(row, screen.scale, length) for row in screen.rows),
+    numbers = [
+        _SPACE.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
+        for row in cells
     ]
-    return [_SPACE.join(parts).rstrip() for parts in zip(left, bars, right, strict=True)]
-
-
-def _cut(rows: Sequence[Sequence[str]], most: int) -> Sequence[Sequence[str]]:
-    """Return rows of names whose longest column is cut so that all columns fit."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    longest = widths.index(max(widths))
-    room = max(_NAME, widths[longest] - max(0, sum(widths) + GAP * (len(widths) - 1) - most))
-    names = [row[longest] for row in rows]
-    heads = [name if len(name) <= room else f"{name[: room - 1]}…" for name in names]
-    tails = [name if len(name) <= room else f"…{name[1 - room :]}" for name in names]
-    # Names that begin alike are told apart by their ends.
-    short = max(heads, tails, key=lambda cut: len(set(cut)))
-    return [
-        [*row[:longest], cell, *row[longest + 1 :]] for row, cell in zip(rows, short, strict=True)
-    ]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as text with columns of one width each."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        _SPACE.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
+    lines = [f"0{screen.end:>{length - 1}}{_SPACE}{numbers[0]}"]
+    for row, text in zip(screen.rows, numbers[1:], strict=True):
+        model = f"{row.measurement.model}: " if named else ""
+        lines += textwrap.wrap(plain(f"{model}{row.attacker}"), width)
+        lines.append(f"{bar(row, screen.scale, length)}{_SPACE}{text}")
+    return lines
 
 
 def _notes(sections: Sections) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpaudit.record.result import AuditResult
-from dpaudit.reports import digest
+from dpaudit.reports import digest, palette
 from dpaudit.reports.render import page, toml
 from dpaudit.reports.sections import footnotes, screen, tables, verdicts
 from dpaudit.reports.sections.base import charts_of, not_tried
@@ -18,6 +18,7 @@ def render(result: AuditResult) -> str:
         headline=screen.headline(result),
         audited_line=screen.audited(result),
         screen=screen.of(result),
+        marks=[palette.became(claim) for claim in screen.stated(result)],
         verdicts=verdicts.of(result),
         findings=screen.findings(result),
         command=digest.command(result),

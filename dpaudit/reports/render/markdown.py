@@ -33,7 +33,7 @@ def render(result: AuditResult) -> str:
         escape(screen.audited(result)),
         f"**{decision.word.shown}** {escape(decision.reason)}",
         _meter(shown),
-        _bullets(shown.alarming),
+        _bullets(shown.warnings),
         *(
             f"**{verdict.badge.shown}** {escape(verdict.model)}\n\n{_bullets(verdict.sentences)}"
             for verdict in verdicts.of(result)

@@ -93,7 +93,7 @@ def _invocation(run: Run) -> dict[str, Any]:
     invocation: dict[str, Any] = {
         "executionSuccessful": ran,
         "exitCode": run.exit_code,
-        "exitCodeDescription": run.outcome,
+        "exitCodeDescription": f"{run.word.shown}. {run.headline}",
         "startTimeUtc": run.started.replace("+00:00", "Z"),
     }
     if not ran:
@@ -225,11 +225,8 @@ def _summary(run: Run) -> str:
     sizes = accumulate(len(line.encode()) + 1 for line in lines)
     kept = sum(size <= _LARGEST_SUMMARY for size in sizes)
     more = [f"\n{len(lines) - kept} more are in the report."] if kept < len(lines) else []
-    accepted = sum(check.state == "accepted" for check in run.checks)
-    problems = "1 problem that stops" if accepted == 1 else f"{accepted} problems that stop"
-    but = f", with {problems} nothing" if accepted else ""
     head = [
-        f"## Privacy audit: {run.word.shown}{but}",
+        f"## Privacy audit: {run.word.shown}",
         f"{escape(run.headline)} Exit code {run.exit_code}, dpaudit {escape(run.tool)}.",
     ]
     return "\n\n".join([*head, "\n".join([*lines[:kept], *more])]) + "\n"
@@ -245,7 +242,7 @@ def _badge(run: Run) -> str:
     badge = {
         "schemaVersion": 1,
         "label": "privacy audit",
-        "message": ", ".join([run.word.shown, *(word.text for word in words[1:])]),
+        "message": ", ".join([run.word.label, *(word.text for word in words[1:])]),
         "color": min(words, key=palette.order).shield,
         "isError": run.exit_code != 0,
     }

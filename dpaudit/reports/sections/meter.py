@@ -18,7 +18,7 @@ from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections.base import sections_of
 
 # Rows of the first screen; the tables of results have all.
-MOST = 8
+MOST = 5
 
 
 def rows(result: AuditResult) -> list[Frequency]:
@@ -37,7 +37,7 @@ def rows(result: AuditResult) -> list[Frequency]:
     for frequency in _all(result):
         key = frequency.measurement.model, frequency.attacker
         most[key] = max(most.get(key, frequency), frequency, key=order)
-    ordered = sorted(most.values(), key=_sureness, reverse=True)
+    ordered = sorted(most.values(), key=lambda row: (row.over, row.value), reverse=True)
     if len(ordered) > MOST:
         ordered = _from_all_models(ordered, decide)
     return [_named(row, result) for row in ordered]

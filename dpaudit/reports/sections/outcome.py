@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Self
 
 from dpaudit.config.gate import Gate
 from dpaudit.core import rounding
 from dpaudit.record.fields import SHARED
 from dpaudit.record.metrics import entry, table
-from dpaudit.record.result import AuditResult, GateRecord, Measurement, Verdict, VerdictRecord
-from dpaudit.reports import digest, palette, words
+from dpaudit.record.result import (
+    AuditResult,
+    GateRecord,
+    Measurement,
+    Verdict,
+    VerdictRecord,
+    worst,
+)
+from dpaudit.record.storage import NAME
+from dpaudit.reports import digest, frequency, palette, words
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter
 from dpaudit.reports.sections.base import sections_of
@@ -21,7 +33,10 @@ _ORDER: tuple[Verdict, ...] = ("false", "survived", "not tested")
 
 _Judged = tuple[Gate | None, GateRecord]
 
-_GATE_COMMAND = "dpaudit gate FOLDER --policy FILE"
+# A setting that a remedy names.
+_SETTING = re.compile(r"\b([a-z_]+(?:\.[a-z_]+)+) = ([\d.]*\d)")
+# What is divided by at least.
+_SMALLEST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -31,15 +46,58 @@ class Decision:
     Attributes:
         word: the outcome.
         sentences: what decided it, then what else was found, and what it leaves out.
+        sure: how sure it is.
+        hero: the share that decides it, if one does; else the largest one that was found.
     """
 
     word: palette.Word
     sentences: Sequence[str]
+    sure: Sequence[str]
+    hero: Frequency | None
 
     @property
     def reason(self) -> str:
         """The sentences as one text."""
-        return " ".join(self.sentences)
+        return " ".join([*self.sentences, *self.sure])
+
+
+@dataclass(frozen=True)
+class Step:
+    """A next step after a run.
+
+    Attributes:
+        name: what to do, in a word or two.
+        text: what it is about, as the end of a sentence.
+        command: what to run, as printed; empty if nothing is.
+    """
+
+    name: str
+    text: str
+    command: str = ""
+
+
+class Commands(NamedTuple):
+    """The commands of next steps, with the paths of a run."""
+
+    run: str
+    policy: str
+    waive: str
+    keep: str
+    card: str
+
+    @classmethod
+    def of(cls, result: AuditResult, folder: str | None) -> Self:
+        """Return those of a record in a folder; the default folder of its config if None."""
+        path = digest.config_path(result)
+        at = shlex.quote(folder or f"dpaudit-out/{Path(path).stem}")
+        gate = f"dpaudit gate {at}"
+        return cls(
+            digest.command(result, path),
+            f"{gate} --policy limits.toml",
+            f"{gate} --waivers waivers.toml",
+            f"cp {at}/{NAME} baseline.json && {gate} --baseline baseline.json",
+            f"dpaudit report {at} --format card -o card.html",
+        )
 
 
 def decision_of(result: AuditResult) -> Decision:
@@ -48,36 +106,103 @@ def decision_of(result: AuditResult) -> Decision:
     if result.waived:
         listed = ", ".join(sorted(result.waived))
         sentences = [*sentences, f"It does not count what is waived: {listed}."]
-    return Decision(palette.run(result), sentences)
+    word = palette.run(result)
+    deciding = [] if result.stopping or _expired(result) else decisive(result)
+    if not deciding:
+        row = next(iter(meter.rows(result)), None)
+        return Decision(word, sentences, list(_wrong(result)), row)
+    gate, record = _pictured(result, deciding)
+    number = _deciding(gate, record, result)
+    row = meter.of(number, result) if number else None
+    return Decision(word, sentences, [*_of_hero(record, row), *_wrong(result)], row)
 
 
-def reason_of(result: AuditResult) -> str:
-    """Return the reason of a run's outcome as one text."""
-    return " ".join(reasons(result))
+def _expired(result: AuditResult) -> list[str]:
+    return [waiver.id for waiver in result.waivers if waiver.state == "expired"]
+
+
+def _wrong(result: AuditResult) -> Iterator[str]:
+    """Yield how often such a run decides wrongly, and what claims that survive leave open."""
+    if _expired(result):
+        return
+    kept = [verdict for verdict in result.verdicts if verdict.verdict == "survived"]
+    if kept:
+        yield f"Where claims survived, a leak of {words.caught(kept)} is caught."
+    wrong = frequency.out_of(1 - result.family.confidence, 100)
+    if result.stopping:
+        yield f"At most {wrong} such runs call a true claim false."
+    elif result.gates and result.outcome in ("go", "stop"):
+        yield f"At most {wrong} such runs {'pass' if result.outcome == 'go' else 'stop'} wrongly."
+
+
+def _of_hero(record: GateRecord, row: Frequency | None) -> Iterator[str]:
+    """Yield how sure the outcome of a gate is, and whether more is to be found."""
+    number = row and row.measurement
+    census = number and number.census
+    several = census.lower if census and len(census.values) > 1 else ()
+    if row and row.limit is not None and record.outcome == "fail":
+        over = sum(lower > row.limit for lower in several)
+        which = f"{over} of {len(several)} judged trainings are" if several else "its interval is"
+        yield f"Surely too much: {which} over the limit for sure."
+    elif row and row.limit is not None and record.outcome == "pass":
+        which = f"none of {len(several)} judged trainings" if several else "no part of its interval"
+        yield f"Surely below the limit: {which} is over it."
+    decides = f"; {record.remedy}" if record.remedy else ""
+    if record.strength:
+        yield f"{record.strength.removesuffix('.')}{decides}."
+    elif record.trainings:
+        small = "This run is too small to tell on which side of the limit the model is"
+        yield f"{small}; {record.trainings} trainings like these decide it."
+    elif record.outcome == "inconclusive":
+        yield f"It is open on which side of the limit the model is{decides}."
+    if number and number.learning and number.learning[-1].lower > 0 and row:
+        before, last = number.learning[-2:]
+        yield (
+            f"Perhaps not all: attackers find {frequency.counted(before.value, row.base)} with "
+            f"{before.calibrating} trainings of their own, "
+            f"{frequency.out_of(last.value, row.base)} with {last.calibrating}."
+        )
+
+
+def decisive(result: AuditResult) -> list[_Judged]:
+    """Return the gates with the worst outcome, without waived ones.
+
+    The number of the first is the furthest beyond its limit, or the nearest to it.
+    """
+    counted = [pair for pair in meter.gates(result) if pair[1].id not in result.waived]
+    outcome = worst([record.outcome for _, record in counted])
+    deciding = [pair for pair in counted if pair[1].outcome == outcome]
+    return sorted(deciding, key=lambda pair: _excess(pair, result), reverse=True)
+
+
+def _excess(pair: _Judged, result: AuditResult) -> float:
+    """Return the number that decides a gate over its limit, or the inverse of a least number."""
+    gate, record = pair
+    number, limit = _deciding(gate, record, result), gate and (gate.max or gate.min)
+    if number is None or not isinstance(limit, float) or limit <= 0:
+        return 0.0
+    estimate = number.estimate
+    value = estimate.lower if number.metric == "epsilon" else estimate.value
+    least = gate is not None and gate.min is not None
+    return limit / max(value, _SMALLEST) if least else value / limit
 
 
 def reasons(result: AuditResult) -> list[str]:
     """Return the reason of a run's outcome: what decided it, then what else it found."""
-    expired = [waiver.id for waiver in result.waivers if waiver.state == "expired"]
-    if expired:
+    if expired := _expired(result):
         return [f"A waiver has expired: {', '.join(expired)}."]
     if result.stopping:
         return [_of_claims(result.stopping, len(result.models) > 1)]
-    judged = [
-        (gate, record) for gate, record in meter.gates(result) if record.id not in result.waived
-    ]
+    deciding = decisive(result)
     others = {
         "fail": ("gate fails", "gates fail"),
         "inconclusive": ("gate is open", "gates are open"),
     }
-    for outcome, more in others.items():
-        deciding = [(gate, record) for gate, record in judged if record.outcome == outcome]
-        if deciding:
-            gate, record = deciding[0]
-            decided = f"{_of_gate(gate, record, result)}{_more(len(deciding) - 1, *more)}."
-            false = any(verdict.verdict == "false" for verdict in result.verdicts)
-            return [decided, *(_claims(result) if false else ())]
-    return list(_undisturbed(result, judged))
+    if deciding and (more := others.get(deciding[0][1].outcome)):
+        decided = _told(*deciding[0], result, _more(len(deciding) - 1, *more))
+        false = any(verdict.verdict == "false" for verdict in result.verdicts)
+        return [*decided, *(_claims(result) if false else ())]
+    return list(_undisturbed(result, deciding))
 
 
 def _of_claims(false: Sequence[VerdictRecord], named: bool) -> str:
@@ -100,20 +225,17 @@ def _more(count: int, one: str, several: str) -> str:
     return f"; {count} more {one if count == 1 else several}" if count else ""
 
 
-def _of_gate(gate: Gate | None, record: GateRecord, result: AuditResult) -> str:
-    """Return what a gate that does not pass is about, with the number that decides it."""
-    measurement = _deciding(gate, record, result)
-    if gate is None or measurement is None:
-        return f"{record.rule}: {record.reason}"
-    comparison = _comparison(gate, measurement, result, alone=len(record.numbers) < 2)
-    if record.outcome == "fail":
-        return comparison
-    if record.strength:
-        return f"{record.strength[:1].upper()}{record.strength[1:]}; {record.remedy}"
-    if record.trainings:
-        open_ = "This run is too small to tell on which side of the limit the model is"
-        return f"{open_}: {comparison}; {record.trainings} trainings like these decide it"
-    return f"It is open on which side of the limit the model is: {comparison}: {record.remedy}"
+def _told(
+    gate: Gate | None, record: GateRecord, result: AuditResult, more: str = ""
+) -> Iterator[str]:
+    """Yield the number that decides a gate beside its limit, what leaves it open, and its range."""
+    number = _deciding(gate, record, result)
+    if gate is None or number is None:
+        yield f"{record.rule}: {record.reason}{more}."
+        return
+    yield f"{_comparison(gate, number, result, alone=len(record.numbers) < 2)}{more}."
+    if row := meter.of(number, result):
+        yield row.detail
 
 
 def _deciding(gate: Gate | None, record: GateRecord, result: AuditResult) -> Measurement | None:
@@ -123,11 +245,11 @@ def _deciding(gate: Gate | None, record: GateRecord, result: AuditResult) -> Mea
 
 def _comparison(gate: Gate, measurement: Measurement, result: AuditResult, *, alone: bool) -> str:
     """Return a measurement beside the limit of a gate that judges it, alone or with others."""
-    frequency = meter.of(measurement, result)
+    row = meter.of(measurement, result)
     named = f"{measurement.model}: " if len(result.models) > 1 else ""
-    if frequency is not None:
-        attacker = "" if alone else f"{frequency.attacker}: "
-        return f"{named}{attacker}{frequency.sentence}"
+    if row is not None:
+        attacker = "" if alone else f"{row.attacker}: "
+        return f"{named}{attacker}{row.sentence}"
     if digest.swept(result, measurement.model):
         named = f"{measurement.model} at ε = {words.epsilon(measurement.epsilon)}: "
     if measurement.observer and not alone:
@@ -159,16 +281,22 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
     """Yield what a run shows that neither stops nor is open."""
     stated = [verdict for verdict in result.verdicts if verdict.claimed is not None]
     tested = any(verdict.verdict != "not tested" for verdict in stated)
-    if judged:
-        several = "Both gates pass." if len(judged) == 2 else f"All {len(judged)} gates pass."
-        yield several if len(judged) > 1 else "The gate passes."
-        yield from _nearest(result, judged)
-        yield from dict.fromkeys(record.strength for _, record in judged[:1] if record.strength)
-    elif tested or result.outcome != "no decision":
-        yield "Every gate is waived." if result.gates else "No gate is set."
-    if tested:
+    false = any(verdict.verdict == "false" for verdict in stated)
+    if false:
         yield from _claims(result)
-    elif stated and judged:
+    waived = [pair for pair in meter.gates(result) if pair[1].id in result.waived]
+    for gate, record in waived[:1]:
+        told = list(_told(gate, record, result, _more(len(waived) - 1, "gate", "gates")))
+        yield from [f"Waived: {told[0]}", *told[1:]]
+    if judged:
+        gate, record = _pictured(result, judged)
+        yield from _told(gate, record, result)
+        yield from _unlimited(result)
+    elif tested and not result.gates:
+        yield "No gate is set."
+    if tested and not false:
+        yield from _claims(result)
+    elif stated and judged and not tested:
         yield "No privacy claim was tested."
     elif not judged and result.outcome == "no decision":
         tests = ", and no claim was tested" if stated else ""
@@ -177,7 +305,8 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
             yield sentence
             return
         for row in meter.rows(result)[:1]:
-            yield f"The attacks find: {row.sentence}."
+            yield f"{row.sentence}."
+            yield row.detail
 
 
 def _claims(result: AuditResult) -> Iterator[str]:
@@ -196,9 +325,6 @@ def _claims(result: AuditResult) -> Iterator[str]:
     untested = [model for model, words in verdicts.items() if words == {"not tested"}]
     if untested and len(verdicts) > 1:
         yield f"No claim of {' or '.join(untested)} was decided."
-    kept = [verdict for verdict in stated if verdict.verdict == "survived"]
-    if kept:
-        yield f"Where claims survived, a leak of {words.caught(kept)} is caught."
 
 
 def _false_word(verdict: VerdictRecord, result: AuditResult) -> str:
@@ -208,70 +334,81 @@ def _false_word(verdict: VerdictRecord, result: AuditResult) -> str:
     return "false" if result.fail_on_false_claim else "false (not set to stop the run)"
 
 
-def _nearest(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str]:
-    """Yield the number nearest to its limit, then the kind's result or the largest unlimited."""
-    deciding = [_deciding(gate, record, result) for gate, record in judged]
-    rows = [meter.of(measurement, result) for measurement in deciding if measurement]
-    limited = [row for row in rows if row and row.limit]
-    if limited:
-        nearest = max(limited, key=lambda row: row.value / (row.limit or 1.0))
-        yield f"Nearest to its limit: {_whose(nearest, result)}{nearest.detailed}."
+def _pictured(result: AuditResult, judged: Sequence[_Judged]) -> _Judged:
+    """Return the first of gates that pass whose number counts what is found; else the first one."""
+    numbers = ((pair, _deciding(*pair, result)) for pair in judged if pair[1].outcome == "pass")
+    counted = (pair for pair, number in numbers if number and meter.of(number, result))
+    return next(counted, judged[0])
+
+
+def _unlimited(result: AuditResult) -> Iterator[str]:
+    """Yield the kind's result, or the largest number that has no limit."""
     free = meter.unlimited(result)
     if sentence := sections_of(result).printed().result:
         yield sentence
     elif free:
-        most = free[0]
-        others = "One number has" if len(free) == 1 else f"{len(free)} numbers have"
-        largest = "" if len(free) == 1 else "the largest is "
-        found, _, _ = most.counts
-        yield f"{others} no limit: {largest}{found} ({_whose(most, result)}{most.attacker})."
+        found, whose = free[0].counts[0], free[0].attacker
+        whose = f"{free[0].measurement.model}, {whose}" if len(result.models) > 1 else whose
+        others = "1 number has" if len(free) == 1 else f"{len(free)} numbers have"
+        yield f"{others} no limit: the most is {found} ({whose})."
 
 
-def _whose(row: Frequency, result: AuditResult) -> str:
-    return f"{row.measurement.model}, " if len(result.models) > 1 else ""
+def steps(result: AuditResult, folder: str | None = None) -> list[Step]:
+    """Return the next steps after a run, at most three, the best first.
+
+    Args:
+        result: the record.
+        folder: where the record is kept; the default folder of its config if it is not known.
+    """
+    commands = Commands.of(result, folder)
+    ways = {"stop": _mend, "undecided": _narrow, "go": _keep, "no decision": _decide}
+    return list(ways[result.outcome](result, commands))[:3]
 
 
-def next_step(result: AuditResult) -> str:
-    """Return the next step after a run."""
-    steps = {"stop": _mend, "undecided": _narrow, "go": _keep, "no decision": _decide}
-    return f"Next: {steps[result.outcome](result)}."
+def _mend(result: AuditResult, commands: Commands) -> Iterator[Step]:
+    if expired := _expired(result):
+        yield Step("Review", f"what the waiver of {expired[0]} accepts, then remove or renew it")
+        return
+    finding = result.stopping[0].id if result.stopping else None
+    if finding:
+        yield Step("Correct", "the mechanism or the claim, then run again", commands.run)
+    else:
+        yield Step("Mend", "the model, then run again", commands.run)
+        yield Step("Or correct the limit", "by a [[gate]] in limits.toml", commands.policy)
+        finding = decisive(result)[0][1].id
+    waiver = f"until a day, by a [[waiver]] with id = {finding!r} in waivers.toml"
+    yield Step("Or accept the finding", waiver, commands.waive)
 
 
-def _mend(result: AuditResult) -> str:
-    if any(waiver.state == "expired" for waiver in result.waivers):
-        return "review what the expired waiver accepts, then remove or renew it"
-    if result.stopping:
-        return (
-            "correct the mechanism or the claim, or accept the finding until a day by a "
-            f"[[waiver]] with id = {result.stopping[0].id!r}"
-        )
-    return (
-        "change the model and run again, or correct the limit and judge this run by it: "
-        f"{_GATE_COMMAND!r}; report.html shows what leaks"
-    )
-
-
-def _narrow(result: AuditResult) -> str:
-    counted = (gate for gate in result.gates if gate.id not in result.waived)
-    undecided = [gate for gate in counted if gate.outcome == "inconclusive"]
-    needed = [gate.trainings for gate in undecided if gate.trainings is not None]
-    steps = dict.fromkeys(gate.remedy[:1].lower() + gate.remedy[1:] for gate in undecided)
+def _narrow(result: AuditResult, commands: Commands) -> Iterator[Step]:
+    needed = [gate.trainings for _, gate in decisive(result) if gate.trainings is not None]
     if needed:
-        trainings = f"membership.trainings = {max(needed)}"
-        steps = {f"set {trainings}, which decides if further trainings show the like": None} | steps
-    return "; and ".join(filter(None, steps)) or "do what the reason of the gate asks"
+        command = f"{commands.run} -s membership.trainings={max(needed)}"
+        yield Step(f"Train {max(needed)}", "models, which decides if more show the like", command)
+    remedies = dict.fromkeys(gate.remedy for _, gate in decisive(result) if gate.remedy)
+    for remedy in remedies or ([] if needed else ["do what the reason of the gate asks"]):
+        settings = [f"-s {name}={value}" for name, value in _SETTING.findall(remedy)]
+        command = " ".join([commands.run, *settings]) if settings else ""
+        yield Step("Decide:", f"{remedy[:1].lower()}{remedy[1:]}", command)
 
 
-def _decide(result: AuditResult) -> str:
+def _decide(result: AuditResult, commands: Commands) -> Iterator[Step]:
+    if any(verdict.claimed is not None for verdict in result.verdicts):
+        yield Step("Test the claim", "as its verdict says")
     name = _limitable(result)
     metric = f" with metric = {name!r}" if name else ""
-    gate = (
-        f"set a limit by a [[gate]]{metric}, and judge this run by it: {_GATE_COMMAND!r}; with "
-        "audit.require_decision = true a run that decides nothing exits with 4"
-    )
-    if any(verdict.claimed is not None for verdict in result.verdicts):
-        return f"test the claim, as the verdict above says; or {gate}"
-    return gate
+    yield Step("Set a limit", f"by a [[gate]]{metric} in limits.toml", commands.policy)
+    text = "so that a run that decides nothing exits with 4"
+    yield Step("Or require one", text, f"{commands.run} -s audit.require_decision=true")
+
+
+def _keep(result: AuditResult, commands: Commands) -> Iterator[Step]:
+    if any(gate.attacker for gate in result.gates):
+        text = "without attacker in the gate: who trains such models usually finds more"
+        command = f"{commands.run} -s membership.trainings=24"
+        yield Step("Try stronger attackers", text, command)
+    yield Step("Keep", "the record as the baseline of the next run", commands.keep)
+    yield Step("Show", "a privacy card on one page", commands.card)
 
 
 def _limitable(result: AuditResult) -> str | None:
@@ -281,10 +418,3 @@ def _limitable(result: AuditResult) -> str | None:
         metrics = [metric for metric in table().values() if metric.restricts]
     able = [metric for metric in metrics if metric.gateable and metric.role != "utility"]
     return max(able, key=lambda metric: bool(metric.orders)).name if able else None
-
-
-def _keep(_: AuditResult) -> str:
-    return (
-        "open report.html for what was not tried, and keep the record as the baseline of the next "
-        "run: 'dpaudit gate FOLDER --baseline RECORD'"
-    )

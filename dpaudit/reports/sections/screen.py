@@ -8,20 +8,25 @@ from dataclasses import dataclass
 
 from dpaudit.core import rounding
 from dpaudit.core.claim import LONGEST
+from dpaudit.core.exit_codes import exit_code
 from dpaudit.record.metrics import entry
-from dpaudit.record.result import AuditResult, Measurement, VerdictRecord
+from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictRecord
 from dpaudit.reports import digest, frequency, palette, words
-from dpaudit.reports.sections import footnotes, meter, verdicts
+from dpaudit.reports.sections import meter, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
-from dpaudit.reports.sections.outcome import Decision, decision_of
+from dpaudit.reports.sections.outcome import Decision, Step, decision_of, steps
 from dpaudit.reports.table import NONE, Table
 
 # The ends of the meter's scale.
 _SCALES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 # Claims of the first screen; the details of models have all.
 _CLAIMS = 8
-# Facts that no reader may miss, so that a terminal and Markdown have them too.
-ALARMING = ("Recovered", "Not as assumed", "Assumed")
+# What became of gates, of one and of several, the worst first.
+_SAID: Mapping[Outcome, tuple[str, str]] = {
+    "fail": ("fails", "fail"),
+    "inconclusive": ("is open", "are open"),
+    "pass": ("passes", "pass"),
+}
 # Models whose utility the first screen names.
 _MODELS = 4
 
@@ -31,18 +36,28 @@ class Screen:
     """The first screen.
 
     Attributes:
-        decision: the run's outcome and why, in words that need no statistics.
-        rows: what each attacker finds, the most first.
-        left_out: how many attackers have no row.
+        decision: the run's outcome, why, and how sure it is.
+        ended: what became of the gates, with the exit code.
+        who: what attackers are not to learn, and who they are.
+        rows: what each attacker finds, what is over its limit first, then the most.
+        left_out: what stands of attackers without a row; empty if all have one.
         claims: a row for each claim; none without claims.
-        facts: what the outcome rests on, as names with sentences.
+        warnings: what no reader may miss besides: leaks that are certain, what does not hold.
+        worth: utility, beside that of the most popular items; empty if it was not measured.
+        missing: what was not tried.
+        steps: what next.
     """
 
     decision: Decision
+    ended: str
+    who: str
     rows: Sequence[frequency.Frequency]
-    left_out: int
+    left_out: str
     claims: Table
-    facts: Sequence[tuple[str, str]]
+    warnings: Sequence[str]
+    worth: str
+    missing: str
+    steps: Sequence[Step]
 
     @property
     def scale(self) -> float:
@@ -58,34 +73,17 @@ class Screen:
         return frequency.out_of(self.scale, frequency.base_of(self.scale, self.scale, self.scale))
 
     @property
-    def alarming(self) -> list[str]:
-        """Return the facts that a terminal and Markdown have too, as sentences."""
-        return [f"{name}: {text}" for name, text in self.facts if name in ALARMING]
-
-    @property
     def sentences(self) -> list[str]:
         """Return the rows as sentences."""
         return [*map(sentence, self.rows)]
 
-    def legend(self, guess: str, limit: str) -> str:
-        """Return how to read the meter.
-
-        Args:
-            guess: the mark of a guess.
-            limit: the mark of the limit.
-        """
-        clauses = dict.fromkeys(row.clause for row in self.rows)
-        alarms = {row.alarms for row in self.rows if row.alarms is not None}
-        of = f" with {frequency.false_alarms(max(alarms))}" if alarms else ""
-        limited = any(row.limit is not None for row in self.rows)
-        marks = f"{guess} is a guess" + (f", {limit} the limit" if limited else "")
-        more = ""
-        if self.left_out:
-            rows = "row is" if self.left_out == 1 else "rows are"
-            more = f" {self.left_out} more {rows} among the results."
-        weak = " Less than a guess is no privacy: the attack is weak here."
+    @property
+    def legend(self) -> str:
+        """Return what the meter counts."""
+        clauses = dict.fromkeys(row.what for row in self.rows)
+        weak = " Fewer than a guess finds is no privacy: the attack is weak here."
         below = weak if any(row.below for row in self.rows) else ""
-        return f"Found: how many {' or '.join(clauses)}{of}; {marks}.{below}{more}"
+        return f"Found: how many {' or '.join(clauses)}.{below} {self.left_out}".rstrip()
 
 
 def sentence(row: frequency.Frequency) -> str:
@@ -95,20 +93,44 @@ def sentence(row: frequency.Frequency) -> str:
 
 def of(result: AuditResult) -> Screen:
     """Return the first screen of a record."""
-    rows = meter.rows(result)
-    shown, left_out = rows[: meter.MOST], len(rows[meter.MOST :])
-    return Screen(decision_of(result), shown, left_out, _claims(result), list(_facts(result)))
+    rows, sections, missing = meter.rows(result), sections_of(result), not_tried(result)
+    decision, left = decision_of(result), rows[meter.MOST :]
+    code = exit_code(result.outcome, require_decision=result.require_decision)
+    return Screen(
+        decision,
+        f"{_gates(result)} · exit code {code}",
+        " ".join(filter(None, [protected(result), sections.attacker()])),
+        rows[: meter.MOST],
+        _left_out(left) if left else "",
+        _claims(result),
+        list(_warnings(result, decision)),
+        utility(result),
+        f"{missing[0]} {len(missing) - 1} more stand below.",
+        steps(result),
+    )
+
+
+def _left_out(rows: Sequence[frequency.Frequency]) -> str:
+    most, free = max(rows, key=lambda row: row.value), sum(row.limit is None for row in rows)
+    has = "1 has" if free == 1 else f"{free} have"
+    return f"{len(rows)} more: the most is {most.counts[0]}; {has} no limit."
+
+
+def stated(result: AuditResult) -> list[VerdictRecord]:
+    """Return the verdicts on claims, the most urgent first."""
+    claims = (verdict for verdict in result.verdicts if verdict.claimed is not None)
+    return sorted(claims, key=palette.urgency)
 
 
 def _claims(result: AuditResult) -> Table:
     """Return a row for each claim: what is claimed, what is certified, what would be caught."""
-    stated = [verdict for verdict in result.verdicts if verdict.claimed is not None]
-    shown = sorted(stated, key=palette.urgency)[:_CLAIMS]
+    every = stated(result)
+    shown = every[:_CLAIMS]
     # What the words of claims that are not tested mean.
     reasons = dict.fromkeys(verdict.reason for verdict in shown if verdict.reason)
     meanings = (palette.UNTESTED[reason] for reason in reasons)
     notes = [f"{name.capitalize()}: {meaning}." for name, meaning in meanings]
-    if left := len(stated) - len(shown):
+    if left := len(every) - len(shown):
         notes.append(f"{left} more are not shown here.")
     return Table(
         "Claims of differential privacy",
@@ -133,30 +155,20 @@ def _claim(verdict: VerdictRecord) -> list[str]:
     ]
 
 
-def _facts(result: AuditResult) -> Iterator[tuple[str, str]]:
+def _warnings(result: AuditResult, decision: Decision) -> Iterator[str]:
     sections = sections_of(result)
     printed = sections.printed()
-    if printed.result not in decision_of(result).reason:
-        yield printed.about, printed.result
-    yield "Attacker", sections.attacker()
-    if unit := protected(result):
-        yield "Protected", unit
+    if printed.result not in decision.reason:
+        yield f"{printed.about}: {printed.result}"
+    yield from (f"For certain: {sentence}" for sentence in findings(result, certain=True))
     if counts := violated(result):
-        yield "Not as assumed", assumed(counts)
+        yield f"Not as assumed: {assumed(counts)}"
     if unenforced := dict.fromkeys(
         assumption for point in result.points if point.claim for assumption in point.claim.assumes
     ):
-        yield "Assumed", f"Claims hold only for: {'; '.join(unenforced)}."
+        yield f"Claims hold only for: {'; '.join(unenforced)}."
     if strongest := sections.strongest():
-        yield "Recovered", strongest
-    sure = words.percent(result.family.confidence)
-    apart = result.gates and footnotes.has_ranges(result)
-    what = footnotes.APART if apart else "everything that decides this run together"
-    yield "Confidence", f"{sure}, for {what}."
-    if served := utility(result):
-        yield "Utility", served
-    missing = not_tried(result)
-    yield "Not tried", f"{missing[0]} {len(missing) - 1} more stand below."
+        yield f"Recovered: {strongest}"
 
 
 def protected(result: AuditResult) -> str:
@@ -280,25 +292,29 @@ def counts(result: AuditResult) -> str:
     badges = Counter(verdict.badge.text for verdict in verdicts.of(result))
     listed = ", ".join(f"{count} {badge}" for badge, count in badges.items())
     models = len(result.models)
-    return f"{models} model{'s' if models > 1 else ''}: {listed}. {_gates(result)}"
+    return f"{models} model{'s' if models > 1 else ''}: {listed}; {_gates(result)}."
 
 
 def _gates(result: AuditResult) -> str:
-    """Return the number of gates with each outcome, as a sentence."""
+    """Return what became of the gates, as the end of a sentence."""
     if not result.gates:
-        return "No gates are set."
+        return "no gate is set"
     outcomes = Counter(gate.outcome for gate in result.gates)
-    listed = ", ".join(f"{outcomes[word]} {word}" for word in palette.GATE if outcomes[word])
-    total = len(result.gates)
-    return f"{total} gate{'s' if total > 1 else ''}: {listed}."
+    worst = next(outcome for outcome in _SAID if outcomes[outcome])
+    count, total = outcomes[worst], len(result.gates)
+    which = "the gate" if total == 1 else f"{count} of {total} gates"
+    which = "both gates" if count == total == 2 else which
+    return f"{which} {_SAID[worst][count > 1]}"
 
 
-def findings(result: AuditResult) -> list[str]:
-    """Return what else was noticed about the models, as sentences."""
-    drifting = [pair for pair in result.pairs if pair.drift]
+def findings(result: AuditResult, *, certain: bool = False) -> list[str]:
+    """Return what else was noticed about the models, or what leaks for certain, as sentences."""
+    drifting = [pair for pair in result.pairs if pair.drift and not certain]
     noticed = [f"{pair.model}: {pair.drift}." for pair in drifting]
     alike: dict[str, list[str]] = {}
     for finding in result.findings:
+        if (finding.about == "hide-seen") is not certain:
+            continue
         alike.setdefault(f"{finding.text} {finding.remedy}", []).append(finding.model)
     return noticed + [
         f"{', '.join(dict.fromkeys(models))}: {said}" for said, models in alike.items()

@@ -21,7 +21,7 @@ from dpaudit.record.result import AuditResult
 from dpaudit.record.storage import contradiction
 from dpaudit.reports.render import markdown
 from dpaudit.reports.sections import meter
-from dpaudit.reports.sections.outcome import next_step, reason_of
+from dpaudit.reports.sections.outcome import decision_of, steps
 
 USERS = {"path": "users.csv", "columns": {"gender": 1}}
 
@@ -70,7 +70,8 @@ def test_what_is_open_of_users_is_decided_by_more_of_them_and_by_no_trainings(
     [gate] = judged.gates
     assert (gate.outcome, gate.trainings) == ("inconclusive", None)
     assert "have no more: all 30 users" in gate.remedy
-    said = (gate.reason, reason_of(judged), next_step(judged))
+    [step] = steps(judged)
+    said = (gate.reason, decision_of(judged).reason, step.text)
     assert all(gate.remedy in one for one in said)
     assert not any("use more" in one or "too small" in one for one in said)
     [row] = meter.rows(judged)

@@ -42,7 +42,7 @@ from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.base import Printed, sections_of
-from dpaudit.reports.sections.outcome import decision_of, next_step
+from dpaudit.reports.sections.outcome import decision_of, steps
 from tests.reports.render.test_card_sheet import sheet_parts
 from tests.support.membership_records import game, measured, record
 from tests.support.records import Make
@@ -172,15 +172,15 @@ def test_every_report_names_what_became_of_the_deletion(make: Make) -> None:
     answer = answers.erasure(result)
     assert (answer.status, answer.lines) == ("to judge", [f"own: {verdict(result)}"])
     failed = judge_run(result, date(2026, 1, 1), gates=[Gate(metric="deletion.advantage", max=0.1)])
-    [fact] = [text for name, text in screen.of(failed).facts if name == "Deletion"]
+    [fact] = [text for text in screen.of(failed).warnings if text.startswith("Deletion: ")]
     # A gate that fails certifies a trace.
-    assert fact.startswith("NOT FORGOTTEN: ")
+    assert fact.startswith("Deletion: NOT FORGOTTEN: ")
     [without] = [text for _, text in sections_of(result).judged(result.models[0])]
     assert without.startswith("Deletion by its own method. FORGOTTEN, ")
     fact = printed(result).result
     assert decision_of(result).reason.endswith(f"no gate is set. {fact}")
-    assert "Deletion" not in dict(screen.of(result).facts)
-    assert "[[gate]] with metric = 'deletion.advantage'" in next_step(result)
+    assert not any(text.startswith("Deletion") for text in screen.of(result).warnings)
+    assert "[[gate]] with metric = 'deletion.advantage'" in steps(result)[0].text
 
 
 def test_several_deletions_fit_the_page_of_a_card(make: Make) -> None:

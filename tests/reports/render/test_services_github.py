@@ -56,7 +56,7 @@ def test_it_begins_with_the_outcome_and_shows_every_claim_and_gate(hard: AuditRe
 
 def test_a_false_claim_is_not_hidden_below_a_go(make: Callable[..., AuditResult]) -> None:
     text = github_summary(make(outcome="pass"))
-    assert text.startswith("## Privacy audit: GO, with 2 problems")
+    assert text.startswith("## Privacy audit: GO, 2 false claims accepted")
     [first] = [
         line for line in text.split("\n") if line.startswith("| claim false, stops nothing")
     ][:1]

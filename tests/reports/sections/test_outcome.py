@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import date
 from typing import Any
 
 import pytest
 
 from dpaudit.auditor.gate import judge_run
-from dpaudit.record.result import STRONGEST, AuditResult, GateRecord, Measurement, Waiver
-from dpaudit.reports.sections.outcome import next_step, reason_of
+from dpaudit.record.result import (
+    STRONGEST,
+    AuditResult,
+    GateRecord,
+    Measurement,
+    PlaceRecord,
+    Waiver,
+)
+from dpaudit.reports.sections.outcome import decision_of, steps
 from tests.reports.sections.test_verdicts import low
 from tests.support.records import Make, accuracy, estimate, judged, make_result, numbers_of
 
 FALSE = "Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
 ACCURACY = {"metric": "attack.accuracy", "where": {"epsilon": 1.0, "attack": "one prediction"}}
+
+
+def reason_of(result: AuditResult) -> str:
+    return decision_of(result).reason
+
+
+def said_next(result: AuditResult) -> list[str]:
+    return [f"{step.name} {step.text}" for step in steps(result)]
 
 
 def gated(result: AuditResult, outcome: Any, table: dict[str, Any], **fields: Any) -> AuditResult:
@@ -33,23 +47,27 @@ def test_a_false_claim_that_fails_the_run_says_by_how_much(make: Make) -> None:
     # 2.7183 is certified where 0.1 and 1 are claimed.
     assert reason_of(result) == (
         "The privacy claim is false: an attack shows a leak of at least 27.18 times what is "
-        "claimed; 1 more claim is false."
+        "claimed; 1 more claim is false. At most 5 of 100 such runs call a true claim false."
     )
 
 
 def test_a_gate_that_fails_is_a_frequency(make: Make) -> None:
     result = gated(low(make()), "fail", {**ACCURACY, "max": 0.3})
     assert reason_of(result) == (
-        "40 of 100 hidden ratings are recovered; a guess finds 20; the limit is 30."
+        "40 of 100 hidden ratings are recovered; the limit is 30, a guess finds 20. The interval "
+        "is 36 to 42. Surely too much: its interval is over the limit for sure. Where claims "
+        "survived, a leak of 1.25 times the claim is caught. At most 5 of 100 such runs stop "
+        "wrongly."
     )
 
 
 def test_a_gate_that_is_open_says_what_decides_it(make: Make) -> None:
     result = gated(low(make()), "inconclusive", {**ACCURACY, "max": 0.41}, trainings=38)
     assert reason_of(result) == (
-        "This run is too small to tell on which side of the limit the model is: 40 of 100 hidden "
-        "ratings are recovered; a guess finds 20; the limit is 41; 38 trainings like these decide "
-        "it."
+        "40 of 100 hidden ratings are recovered; the limit is 41, a guess finds 20. The interval "
+        "is 36 to 42. This run is too small to tell on which side of the limit the model is; 38 "
+        "trainings like these decide it. Where claims survived, a leak of 1.25 times the claim is "
+        "caught."
     )
 
 
@@ -78,7 +96,8 @@ def test_a_gate_that_is_open_says_what_decides_it(make: Make) -> None:
 def test_other_gates_name_their_number_and_limit(
     make: Make, table: dict[str, Any], said: str
 ) -> None:
-    assert reason_of(gated(make(), "fail", table)) == f"{said} {FALSE}"
+    wrong = "At most 5 of 100 such runs stop wrongly."
+    assert reason_of(gated(make(), "fail", table)) == f"{said} {FALSE} {wrong}"
 
 
 def test_the_number_of_a_gate_is_one_that_it_judges(make: Make) -> None:
@@ -100,11 +119,26 @@ def test_the_number_of_a_gate_is_one_that_it_judges(make: Make) -> None:
 def test_gates_that_pass_show_the_number_nearest_to_its_limit(make: Make) -> None:
     result = gated(low(make()), "pass", {**ACCURACY, "max": 0.5})
     assert reason_of(result) == (
-        "The gate passes. Nearest to its limit: one prediction, ε = 1: 40 of 100 hidden ratings "
-        "are recovered (36 to 42); a guess finds 20; the limit is 50. 5 numbers have no limit: the "
-        "largest is 73 of 100 (one prediction, ε = 10). Of 3 privacy claims: 2 survived, 1 too "
-        "weak to tell. Where claims survived, a leak of 1.25 times the claim is caught."
+        "40 of 100 hidden ratings are recovered; the limit is 50, a guess finds 20. The interval "
+        "is 36 to 42. 5 numbers have no limit: the most is 73 of 100 (one prediction, ε = 10). Of "
+        "3 privacy claims: 2 survived, 1 too weak to tell. Surely below the limit: no part of its "
+        "interval is over it. Where claims survived, a leak of 1.25 times the claim is caught. At "
+        "most 5 of 100 such runs pass wrongly."
     )
+
+
+def test_of_many_gates_the_number_furthest_beyond_its_limit_leads(make: Make) -> None:
+    """It is not the first one, and the others are counted."""
+    base = low(make())
+    limits = [0.39, 0.1, 0.3]
+    tables: list[dict[str, Any]] = [{**ACCURACY, "max": limit} for limit in limits]
+    gates = [gated(base, "fail", table).gates[0] for table in tables]
+    config = {**base.config, "gate": tables}
+    result = judged(base.model_copy(update={"config": config, "gates": gates}))
+    decision = decision_of(result)
+    assert decision.hero is not None
+    assert decision.hero.limit == 0.1
+    assert decision.sentences[0].endswith("the limit is 10, a guess finds 20; 2 more gates fail.")
 
 
 def test_false_claims_that_stop_nothing_are_named(make: Make) -> None:
@@ -113,14 +147,14 @@ def test_false_claims_that_stop_nothing_are_named(make: Make) -> None:
     # One that a gate stops, or leaves open, hides none.
     for outcome in ("fail", "inconclusive"):
         stopped = gated(make(), outcome, {**ACCURACY, "max": 0.5})
-        assert reason_of(stopped).endswith(FALSE)
+        assert decision_of(stopped).sentences[-1] == FALSE
 
 
 def test_less_than_a_guess_is_said(make: Make) -> None:
     base = make(epsilons=(1.0,))
     weak = base.model_copy(update={"measurements": [accuracy(0.13, 0.1, 0.16)]})
     said = reason_of(gated(weak, "pass", {**ACCURACY, "max": 0.5, "where": {}}))
-    assert "13 of 100 hidden ratings are recovered (10 to 16); less than a guess, 20; the" in said
+    assert "13 of 100 hidden ratings are recovered; the limit is 50, fewer than a guess" in said
 
 
 def test_a_model_none_of_whose_claims_was_tested_is_named(make: Make) -> None:
@@ -145,56 +179,93 @@ def test_without_a_decision_nothing_passes(make: Make) -> None:
 
 
 def test_a_gate_that_fails_is_judged_anew_or_the_model_is_changed(make: Make) -> None:
-    assert next_step(make()).startswith("Next: change the model ")
+    mend, limit, accept = steps(make())
+    assert mend.command == "dpaudit run dpaudit.toml"
+    assert limit.command == "dpaudit gate dpaudit-out/dpaudit --policy limits.toml"
+    assert accept.command == "dpaudit gate dpaudit-out/dpaudit --waivers waivers.toml"
+    assert "'gate/epsilon/max'" in accept.text
+
+
+def test_commands_name_the_config_and_the_folder_of_the_run(make: Make) -> None:
+    place = PlaceRecord(path="my audits/a.toml", line=3)
+    result = make().model_copy(update={"origin": {"gate/epsilon/max": place}})
+    assert steps(result)[0].command == "dpaudit run 'my audits/a.toml'"
+    assert steps(result)[1].command.startswith("dpaudit gate dpaudit-out/a --policy ")
+    assert steps(result, "out")[1].command.startswith("dpaudit gate out --policy ")
 
 
 def test_a_false_claim_is_corrected_or_waived(make: Make) -> None:
     strict = judged(make().model_copy(update={"fail_on_false_claim": True}))
-    assert next_step(strict).endswith("[[waiver]] with id = 'claim/published/0.1'.")
+    assert "[[waiver]] with id = 'claim/published/0.1'" in said_next(strict)[-1]
 
 
 def test_an_expired_waiver_is_reviewed(make: Make) -> None:
     waiver = Waiver(id="gate/epsilon/max", owner="o", statement="s", expires=date(2027, 1, 1))
     late = judge_run(make(), date(2027, 1, 2), waivers=[waiver])
-    assert "expired waiver" in next_step(late)
+    assert [step.name for step in steps(late)] == ["Review"]
 
 
 @pytest.mark.cases(
     ("fields", "said"),
     [
-        ([{"remedy": "use more game.trials"}], "Next: use more game.trials."),
+        ([{"remedy": "use more game.trials"}], [("Decide: use more game.trials", "")]),
+        (
+            [{"remedy": "Set membership.trainings = 28 with membership.calibrating = 9, as said"}],
+            [
+                (
+                    "Decide: set membership.trainings = 28 with membership.calibrating = 9, as "
+                    "said",
+                    "dpaudit run dpaudit.toml -s membership.trainings=28 "
+                    "-s membership.calibrating=9",
+                )
+            ],
+        ),
         (
             [{"trainings": 40}],
-            "Next: set membership.trainings = 40, which decides if further trainings show the "
-            "like.",
+            [
+                (
+                    "Train 40 models, which decides if more show the like",
+                    "dpaudit run dpaudit.toml -s membership.trainings=40",
+                )
+            ],
         ),
         (
             [{"trainings": 40}, {"remedy": "Correct what it predicts"}, {"trainings": 80}],
-            "Next: set membership.trainings = 80, which decides if further trainings show the "
-            "like; and correct what it predicts.",
+            [
+                (
+                    "Train 80 models, which decides if more show the like",
+                    "dpaudit run dpaudit.toml -s membership.trainings=80",
+                ),
+                ("Decide: correct what it predicts", ""),
+            ],
         ),
         # What passes has nothing to decide.
-        ([{"remedy": "use this"}, {"outcome": "pass", "remedy": "not this"}], "Next: use this."),
-        ([{}], "Next: do what the reason of the gate asks."),
+        (
+            [{"remedy": "use this"}, {"outcome": "pass", "remedy": "not this"}],
+            [("Decide: use this", "")],
+        ),
     ],
 )
-def test_an_undecided_gate_names_what_decides_it(fields: list[dict[str, Any]], said: str) -> None:
+def test_an_undecided_gate_names_what_decides_it(
+    fields: list[dict[str, Any]], said: list[tuple[str, str]]
+) -> None:
     result = make_result(outcome="inconclusive")
     gates = [result.gates[0].model_copy(update=changes) for changes in fields]
-    assert next_step(result.model_copy(update={"gates": gates})) == said
+    next_steps = steps(result.model_copy(update={"gates": gates}))
+    assert [(f"{step.name} {step.text}", step.command) for step in next_steps] == said
 
 
 def test_without_a_decision_a_gate_on_what_was_measured_is_named(make: Make) -> None:
     free = make(epsilons=(math.inf,), gate=False, game=False)
-    said = next_step(free)
-    assert "a [[gate]] with metric = 'attack.accuracy'" in said
-    assert "'dpaudit gate FOLDER --policy FILE'" in said
-    assert re.search(r"audit\.require_decision = true .* exits with 4\.$", said)
+    limit, required = steps(free)
+    assert "a [[gate]] with metric = 'attack.accuracy'" in limit.text
+    assert limit.command.endswith("--policy limits.toml")
+    assert required.command.endswith("-s audit.require_decision=true")
     nothing = make(epsilons=(math.inf,), gate=False, game=False, attacks=False)
-    assert "by a [[gate]], and" in next_step(nothing)
+    assert "by a [[gate]] in" in steps(nothing)[0].text
     claimed = make(epsilons=(10.0,), gate=False)
-    assert next_step(claimed).startswith("Next: test the claim")
+    assert steps(claimed)[0].name == "Test the claim"
 
 
 def test_a_go_is_kept_as_the_next_baseline(make: Make) -> None:
-    assert "--baseline" in next_step(make(outcome="pass"))
+    assert "--baseline" in steps(make(outcome="pass"))[0].command

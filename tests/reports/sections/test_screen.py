@@ -28,7 +28,7 @@ def test_the_scale_contains_every_bar_and_mark(make: Make) -> None:
     shown = screen.of(make())
     assert shown.scale == 0.8
     assert shown.end == "80 of 100"
-    assert shown.legend("|", "#") == "Found: how many hidden ratings are recovered; | is a guess."
+    assert shown.legend == "Found: how many hidden ratings are recovered."
 
 
 def test_the_scale_contains_every_range(make: Make) -> None:
@@ -37,11 +37,27 @@ def test_the_scale_contains_every_range(make: Make) -> None:
     assert screen.of(wide).scale == 0.3
 
 
-def test_facts_name_attacker_unit_confidence_utility_and_what_was_not_tried(make: Make) -> None:
-    facts = dict(screen.of(make()).facts)
-    assert list(facts) == ["Attacker", "Protected", "Confidence", "Utility", "Not tried"]
-    assert facts["Protected"] == "One rating is added or removed."
-    assert facts["Utility"].startswith("overlap@k: published 0.909")
+def test_it_names_attacker_unit_utility_and_what_was_not_tried(make: Make) -> None:
+    shown = screen.of(make())
+    assert shown.who.startswith("One rating is added or removed. Someone who sees ")
+    assert shown.worth.startswith("overlap@k: published 0.909")
+    assert shown.missing.endswith(" more stand below.")
+    assert not shown.warnings
+    assert shown.ended == "the gate fails · exit code 1"
+
+
+def test_of_many_attackers_what_is_over_its_limit_comes_first_and_the_rest_is_counted(
+    make: Make,
+) -> None:
+    base = make(epsilons=(1.0,), gate=False)
+    shares = [0.3 + 0.05 * place for place in range(8)]
+    numbers = [
+        accuracy(share, share, share).model_copy(update={"attack": f"{share:g}"})
+        for share in shares
+    ]
+    shown = screen.of(base.model_copy(update={"measurements": numbers}))
+    assert [round(row.value, 2) for row in shown.rows] == [0.65, 0.6, 0.55, 0.5, 0.45]
+    assert shown.left_out == "3 more: the most is 40 of 100; 3 have no limit."
 
 
 def test_an_assumption_that_does_not_hold_is_a_fact(make: Make) -> None:
@@ -50,5 +66,5 @@ def test_an_assumption_that_does_not_hold_is_a_fact(make: Make) -> None:
         "assumption.denominator", "published", 1.0, estimate(0.29, 0.29, 0.29), step=1
     )
     result = result.model_copy(update={"measurements": [*result.measurements, counted]})
-    facts = dict(screen.of(result).facts)
-    assert facts["Not as assumed"].endswith(": share of denominators below C: 0.29.")
+    [warning] = screen.of(result).warnings
+    assert warning.endswith(": share of denominators below C: 0.29.")

@@ -127,7 +127,7 @@ def test_the_worst_model_leads(make: Make) -> None:
     )
     assert [verdict.model for verdict in verdicts.of(both)] == ["false", "kept"]
     assert screen.headline(both) == (
-        "STOP. 2 models: 1 claim false, 1 survived 1 of 1. 1 gate: 1 fail."
+        "STOP. 2 models: 1 claim false, 1 survived 1 of 1; the gate fails."
     )
 
 
@@ -146,22 +146,25 @@ def test_a_model_without_a_claim_is_attacked_or_not(make: Make) -> None:
 def test_a_false_claim_that_does_not_stop_a_run_is_said(make: Make) -> None:
     goes = make(outcome="pass")
     assert outcome_text(goes) == (
-        "GO: The gate passes. 6 numbers have no limit: the largest is 73 of 100 (one prediction, "
-        "ε = 10). Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
+        "GO, 2 false claims accepted: Of 3 privacy claims: 2 false (not set to stop the run), 1 "
+        "too weak to tell. epsilon <= claim: above 1. 6 numbers have no limit: the most is 73 of "
+        "100 (one prediction, ε = 10). At most 5 of 100 such runs pass wrongly."
     )
     stops = judged(goes.model_copy(update={"fail_on_false_claim": True}))
     assert outcome_text(stops) == (
         "STOP: The privacy claim is false: an attack shows a leak of at least 27.18 times what is "
-        "claimed; 1 more claim is false."
+        "claimed; 1 more claim is false. At most 5 of 100 such runs call a true claim false."
     )
 
 
 def test_an_undecided_run_names_the_gate_and_its_reason(make: Make) -> None:
     false = "Of 3 privacy claims: 2 false (not set to stop the run), 1 too weak to tell."
     assert outcome_text(make(outcome="inconclusive")) == (
-        f"UNDECIDED: epsilon <= claim: above 1. {false}"
+        f"UNDECIDED: epsilon <= claim: above 1. {false} It is open on which side of the limit the "
+        "model is."
     )
-    assert outcome_text(make()) == f"STOP: epsilon <= claim: above 1. {false}"
+    wrong = "At most 5 of 100 such runs stop wrongly."
+    assert outcome_text(make()) == f"STOP: epsilon <= claim: above 1. {false} {wrong}"
 
 
 def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> None:
@@ -177,10 +180,10 @@ def test_a_claim_that_no_number_of_trials_tried_is_told_apart(make: Make) -> Non
 def test_the_outcome_counts_claims_that_were_not_tested(make: Make) -> None:
     goes = low(make(epsilons=(1.0,), outcome="pass"), control=None)
     assert decision_of(goes).reason == (
-        "The gate passes. 2 numbers have no limit: the largest is 40 of 100 (one prediction). "
-        "No privacy claim was tested."
+        "epsilon <= claim: above 1. 2 numbers have no limit: the most is 40 of 100 (one "
+        "prediction). No privacy claim was tested. At most 5 of 100 such runs pass wrongly."
     )
-    assert screen.headline(goes) == "GO. 1 model: 1 claim not tested. 1 gate: 1 pass."
+    assert screen.headline(goes) == "GO. 1 model: 1 claim not tested; the gate passes."
 
 
 def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
@@ -188,9 +191,8 @@ def test_a_run_that_decides_nothing_is_no_decision(make: Make) -> None:
     assert outcome_text(nothing).startswith(
         "NO DECISION: Nothing was decided: no gate is set, and no claim was tested."
     )
-    assert screen.headline(nothing) == (
-        "NO DECISION. 1 model: 1 claim not tested. No gates are set."
-    )
+    said = "NO DECISION. 1 model: 1 claim not tested; no gate is set."
+    assert screen.headline(nothing) == said
     free = make(epsilons=(math.inf,), gate=False, game=False)
     assert decision_of(free).reason.startswith("Nothing was decided: no gate is set.")
     held = low(make(epsilons=(0.1, 1.0), gate=False))

@@ -67,14 +67,16 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: A
     )
     assert outcome_text(judged(strict, *claims)) == (
         "STOP: epsilon <= claim: above 1. Of 3 privacy claims: 2 false and waived, 1 too weak to "
-        "tell. It does not count what is waived: claim/published/0.1, claim/published/1."
+        "tell. It does not count what is waived: claim/published/0.1, claim/published/1. At most 5 "
+        "of 100 such runs stop wrongly."
     )
     waived = judged(strict, "gate/epsilon/max", *claims)
     assert waived.outcome == "go"
     assert outcome_text(waived) == (
-        "GO: Every gate is waived. Of 3 privacy claims: 2 false and waived, 1 too weak to "
-        "tell. It does not count what is waived: claim/published/0.1, claim/published/1, "
-        "gate/epsilon/max."
+        "GO, 2 false claims accepted; 1 gate waived until 2027-01-31: Of 3 privacy claims: 2 false "
+        "and waived, 1 too weak to tell. Waived: epsilon <= claim: above 1. It does not count what "
+        "is waived: claim/published/0.1, claim/published/1, gate/epsilon/max. At most 5 of 100 "
+        "such runs pass wrongly."
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
     assert outcome_text(late) == (
