@@ -62,8 +62,8 @@ def _meter(shown: Screen, top: int) -> Iterator[str]:
 def _row(row: Frequency, scale: float, y: int) -> Iterator[str]:
     found, guess, limit = row.counts
     yield text(_ATTACKER, y, row.attacker)
-    color = "var(--bad)" if row.over else "var(--blue)"
-    for length, fill in ((scale, "var(--track)"), (row.value, color)):
+    color = "var(--bad)" if row.over else "var(--series-1)"
+    for length, fill in ((scale, "var(--grid)"), (row.value, color)):
         yield (
             f'<rect x="{_BAR}" y="{y - 12}" width="{_LONG * length / scale:.1f}" height="14" '
             f'fill="{fill}"/>'
