@@ -50,7 +50,7 @@ def _axes() -> Iterator[str]:
     for leak in _YS:
         _, y = _place(0, leak)
         dash = 'stroke-dasharray="4 3"' if leak == _YS[0] else ""
-        color = "var(--muted)" if dash else "var(--track)"
+        color = "var(--muted)" if dash else "var(--grid)"
         yield f'<path d="M{_LEFT} {y:.1f}H{_RIGHT}" stroke="{color}" {dash}/>'
         said = "1 (guess)" if dash else f"{100 * leak:g}"
         yield text(_LEFT - 6, y + 4, said, "muted small", 'text-anchor="end"')
@@ -74,7 +74,7 @@ def _dots(points: Mapping[str, tuple[float, float]]) -> Iterator[str]:
             f'<path d="M{x:.1f} {y:.1f}L{_RIGHT + 8} {height:.1f}" stroke="var(--muted)" '
             'stroke-width="0.6" fill="none"/>'
         )
-        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var(--blue)"/>'
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var(--series-1)"/>'
         yield text(_RIGHT + 12, height + 4, name, "small")
 
 

@@ -31,7 +31,13 @@ def drawing(result: AuditResult) -> str:
     parts, height = list(_outcome(shown)), 150
     parts += _meter(shown, height)
     height += 30 * len(shown.rows) + 40
-    for name, fact in shown.facts:
+    facts = {
+        "How sure": " ".join(shown.decision.sure),
+        "What next": ". ".join(f"{step.name} {step.text}" for step in shown.steps) + ".",
+        "Worth it?": shown.worth,
+        "Not tried": shown.missing,
+    }
+    for name, fact in facts.items():
         lines = textwrap.wrap(fact, 92)
         parts.append(text(_ATTACKER, height, name, "strong"))
         parts += [text(130, height + 20 * at, line) for at, line in enumerate(lines)]
@@ -47,7 +53,7 @@ def _outcome(shown: Screen) -> Iterator[str]:
     )
     yield f'<rect x="9" y="9" width="9" height="106" fill="{tone}"/>'
     yield text(_ATTACKER + 8, 50, shown.decision.word.shown, "word", f'style="fill: {tone}"')
-    for at, line in enumerate(textwrap.wrap(shown.decision.reason, 84)[:2]):
+    for at, line in enumerate(textwrap.wrap(" ".join(shown.decision.sentences), 84)[:2]):
         yield text(_ATTACKER + 8, 76 + 22 * at, line, "reason")
 
 
@@ -62,8 +68,8 @@ def _meter(shown: Screen, top: int) -> Iterator[str]:
 def _row(row: Frequency, scale: float, y: int) -> Iterator[str]:
     found, guess, limit = row.counts
     yield text(_ATTACKER, y, row.attacker)
-    color = "var(--bad)" if row.over else "var(--blue)"
-    for length, fill in ((scale, "var(--track)"), (row.value, color)):
+    color = "var(--bad)" if row.over else "var(--series-1)"
+    for length, fill in ((scale, "var(--grid)"), (row.value, color)):
         yield (
             f'<rect x="{_BAR}" y="{y - 12}" width="{_LONG * length / scale:.1f}" height="14" '
             f'fill="{fill}"/>'

@@ -149,20 +149,21 @@ def _check(waivers: Path | None, config: Config) -> None:
 @click.option(
     "-o",
     "--output",
-    type=PathType(dir_okay=False, allow_dash=True),
+    type=PathType(allow_dash=True),
     default=writing.STANDARD_OUTPUT,
-    help="[default: standard output]",
+    help="A file, or a folder for svg.  [default: standard output]",
 )
 def report(folder: Path, name: str, output: Path) -> None:
     """Render a report from the record of a finished run in FOLDER; nothing is run again."""
     from dpaudit.record import storage as record
 
+    writing.check_target(name, output)
     source = folder / record.NAME if folder.is_dir() else folder
     if output.resolve() == source.resolve():
         raise ConfigError(
             f"the report would replace {place(source)}, its record: give -o another file"
         )
-    writing.deliver([(output, writing.render(name, record.load(folder)))])
+    writing.deliver(writing.render(name, output, record.load(folder)))
 
 
 def _seed(text: str) -> str:

@@ -84,7 +84,7 @@ def gate(
     outcome = concluded([compared.outcome], result.outcome) if compared else result.outcome
 
     def write() -> None:
-        deliver([(target, render(name, result, compared)) for name, target in asked])
+        deliver([file for report in asked for file in render(*report, result, compared)])
 
     def show(_: bool) -> None:
         if style == "json":

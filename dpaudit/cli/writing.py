@@ -168,14 +168,13 @@ class Output:
         written = [(self.folder / storage.NAME, storage.render(result))]
         for name, target in self.reports:
             try:
-                text = render(name, result)
+                written += render(name, target, result)
             except RunError as error:  # it costs no finished run
                 deliver(written)
                 raise RunError(
                     f"{error}; the record is in {place(self.folder)}: render another with 'dpaudit "
                     f"report {place(self.folder)} --format md'"
                 ) from error
-            written.append((target, text))
         deliver(written)
 
 
@@ -191,9 +190,9 @@ def checked(asked: Sequence[str], others: Sequence[Path] = ()) -> list[tuple[str
             reads it.
     """
     reports = [parsed(option) for option in asked]
-    targets = [target for _, target in reports]
-    check_writable(targets)
-    files = [place.resolve() for place in targets if place != STANDARD_OUTPUT]
+    for report in reports:
+        check_target(*report)
+    files = [target.resolve() for _, target in reports if target != STANDARD_OUTPUT]
     twice = Counter([*files, *(place.resolve() for place in others)])
     read = files_read(click.get_current_context())
     for file in files:
@@ -207,6 +206,21 @@ def checked(asked: Sequence[str], others: Sequence[Path] = ()) -> list[tuple[str
                 "--report another file"
             )
     return reports
+
+
+def check_target(name: str, target: Path) -> None:
+    """Refuse a path that a report of this format cannot be written to: a file or a folder.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    from dpaudit.core import registry
+    from dpaudit.reports.folder import Folder
+
+    several = isinstance(registry.load("reports", name), Folder)
+    if several and target == STANDARD_OUTPUT:
+        raise ConfigError(f"the report {name!r} is several files: name a folder in place of -")
+    check_writable([target / "*" if several else target])
 
 
 def reads(ctx: click.Context, source: DataSource | None) -> None:
@@ -267,11 +281,14 @@ def _append(target: Path, text: str) -> None:
         ) from error
 
 
-def render(name: str, result: AuditResult, compared: Comparison | None = None) -> str:
-    """Return the report of one format.
+def render(
+    name: str, target: Path, result: AuditResult, compared: Comparison | None = None
+) -> list[tuple[Path, str]]:
+    """Return the files of a report: the path and the text of each.
 
     Args:
         name: the format.
+        target: its file, or its folder.
         result: the record.
         compared: its comparison with a baseline, which the formats of CI services show.
 
@@ -280,11 +297,17 @@ def render(name: str, result: AuditResult, compared: Comparison | None = None) -
     """
     from dpaudit.core import registry
     from dpaudit.reports.ci import Format
+    from dpaudit.reports.folder import Folder
 
     report = registry.load("reports", name)
     with foreign(lambda why: RunError(f"report {name!r} failed ({why})")):
-        text: str = report(result, compared) if isinstance(report, Format) else report(result)
-    return text
+        text: Any = report(result, compared) if isinstance(report, Format) else report(result)
+    if not isinstance(report, Folder):
+        return [(target, text)]
+    if not text:
+        empty = f"dpaudit: report {name!r} of this record is empty: {place(target)} gets no file"
+        click.echo(empty, streams.errors)
+    return [(target / file, part) for file, part in text.items()]
 
 
 def parsed(option: str) -> tuple[str, Path]:
@@ -338,8 +361,8 @@ report_option = click.option(
     is_eager=True,
     callback=_remember,
     metavar="FORMAT=FILE",
-    help="Write a further report, e.g. --report html=leakage.html; - is standard output. 'dpaudit "
-    "list reports' names the formats.",
+    help="Write a further report, e.g. --report html=leakage.html; - is standard output. Of svg it "
+    "is a folder. 'dpaudit list reports' names the formats.",
 )
 
 

@@ -46,10 +46,7 @@ class Row:
     @cached_property
     def accuracy(self) -> dict[str, Estimate]:
         """ε-Risk of each attack, by label."""
-        return {
-            measurement.attack or "": measurement.estimate
-            for measurement in self.of("attack.accuracy")
-        }
+        return {number.attack or "": number.estimate for number in self.of("attack.accuracy")}
 
     @property
     def strongest(self) -> str | None:
@@ -78,11 +75,8 @@ def rows(result: AuditResult) -> dict[str, list[Row]]:
     """Return the rows of each model by its label, sorted by ε."""
     by_model: dict[str, list[Row]] = {model.label: [] for model in result.models}
     for point in sorted(result.points, key=lambda point: point.epsilon):
-        here = [
-            measurement
-            for measurement in result.measurements
-            if (measurement.model, measurement.epsilon) == (point.model, point.epsilon)
-        ]
+        at = (point.model, point.epsilon)
+        here = [number for number in result.measurements if (number.model, number.epsilon) == at]
         by_model[point.model].append(Row(point, here))
     return by_model
 

@@ -6,8 +6,10 @@ import io
 import json
 import re
 import tomllib
+from csv import reader as csv_reader
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree as Xml
 
 import ci_reports  # type: ignore[import-not-found]
 import pytest
@@ -23,7 +25,8 @@ from dpaudit.execution.reporter import Reporter
 from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, PlaceRecord
 from dpaudit.reports.ci import Failure, Format
-from dpaudit.reports.render import console, html, markdown
+from dpaudit.reports.render import console, csv, html, markdown
+from dpaudit.reports.render.svg import svg
 
 CONFIG = """
 [data]
@@ -82,6 +85,26 @@ def test_markdown_shows_labels_as_they_are_or_not_at_all(label: str) -> None:
     for link in ("https://", "ftp://", "www.", "a@evil", "@everyone"):
         assert link not in prose
     assert not re.search(r"(?<!\\)(<(?!!-- -->)|\]\()", prose)
+
+
+@every_label
+def test_a_row_of_csv_is_one_line_without_a_formula(label: str) -> None:
+    worst = hostile(label)
+    text = csv.render(worst)
+    assert not unseen(text)
+    rows = list(csv_reader(io.StringIO(text)))
+    assert len(text.splitlines()) == len(rows) == len(worst.measurements) + 1
+    assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@"))]
+
+
+@every_label
+@pytest.mark.long
+@pytest.mark.drawn
+def test_a_picture_is_valid_and_shows_labels_as_they_are_or_not_at_all(label: str) -> None:
+    for name, text in svg(hostile(label)).items():
+        assert not unseen(name + text)
+        tags = {element.tag.rpartition("}")[2] for element in Xml.fromstring(text).iter()}  # noqa: S314
+        assert tags <= {"svg", "rect", "g", "path", "line", "circle", "text", "tspan"}
 
 
 @every_label

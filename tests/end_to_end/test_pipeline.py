@@ -64,8 +64,16 @@ def test_no_format_changes_the_exit_code(
     found = call(*command, "-q", "--report", f"{name}={target}")
     assert found.exit_code == CASES[case][2], found.output
     if case != "crashed" and name != "json":
-        assert target.read_text() == Path(f"{case}.{name}").read_text()
-        assert call("report", case, "--format", name).stdout == target.read_text()
+        assert read(target) == read(Path(f"{case}.{name}"))
+        again = tmp_path / "again"
+        assert call("report", case, "--format", name, "-o", again).exit_code == 0
+        assert read(again) == read(target)
+
+
+def read(report: Path) -> dict[str, str]:
+    """The text of a report, or of each file of one that is a folder; nothing if it is empty."""
+    files = [path for path in (report, *report.glob("*")) if path.is_file()]
+    return {file.relative_to(report).name: file.read_text() for file in files}
 
 
 def test_the_record_says_where_the_claim_and_the_gate_stand(repository: Path) -> None:

@@ -15,10 +15,12 @@ from dpaudit.record.result import Outcome, RunOutcome, State, Verdict, Waiver
 from dpaudit.reports import palette
 from tests.support.records import Make
 
-CSS = (Path(dpaudit.reports.__file__).parent / "page.html.j2").read_text(encoding="utf-8")
-LIGHT, DARK = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+);", part)) for part in (
-    CSS.partition("@media screen")[0], CSS.partition("@media screen")[2].partition("} }")[0]
-))  # fmt: skip
+FOLDER = Path(dpaudit.reports.__file__).parent
+CSS = (FOLDER / "page.html.j2").read_text(encoding="utf-8")
+LIGHT, DARK = (
+    dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+);", part))
+    for part in (FOLDER / "colors.css").read_text(encoding="utf-8").split("@media screen")
+)
 
 
 def luminance(color: str) -> float:

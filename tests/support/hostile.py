@@ -19,6 +19,7 @@ LABELS = {
     "Markdown": "**b** `c` [x](javascript:alert(1)) ![y](z) | # h\n```\n$a$ ~~s~~",
     "addresses": "https://evil.example www.evil.example ftp://x.example a@evil.example @everyone",
     "a template": "{{ 7 * 7 }} {% raw %} ${HOME} %s %(x)s {0}",
+    "a formula": '=HYPERLINK("https://evil.example", 1)',
     "JSON": '"}],"x":1</script>\\u0022',
     "much": "m" * 20_000,
 }

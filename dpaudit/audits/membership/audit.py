@@ -30,6 +30,7 @@ from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Trainable
 from dpaudit.recommenders.python_class import GivenModel
 from dpaudit.record.result import STRONGEST, AuditResult
+from dpaudit.reports.folder import Folder
 from dpaudit.reports.sections import screen
 
 if TYPE_CHECKING:
@@ -83,17 +84,17 @@ class RecommenderAudit:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write a report: `.html`, `.md` or `.json`, by the ending of the path.
+        """Write a report: `.html`, `.md`, `.csv` or `.json`, by the ending of the path.
 
         Raises:
-            ConfigError: there is no report with this ending.
+            ConfigError: there is no report of one file with this ending.
         """
         target = Path(path)
-        name = target.suffix.removeprefix(".")
-        if name not in registry.names("reports"):
-            known = ", ".join(f".{ending}" for ending in registry.names("reports"))
-            raise ConfigError(f"{target} has none of the endings {known}: rename it")
-        write_text(target, registry.load("reports", name)(self.record))
+        every = registry.every("reports").items()
+        reports = {f".{name}": made for name, made in every if not isinstance(made, Folder)}
+        if target.suffix not in reports:
+            raise ConfigError(f"{target} has none of the endings {', '.join(reports)}: rename it")
+        write_text(target, reports[target.suffix](self.record))
 
     def to_frame(self) -> DataFrame:
         """Return every measured number, a row each, with its interval and what it is about."""

@@ -22,9 +22,8 @@ from dpaudit.record.result import STRONGEST, AuditResult, ClaimRecord, DataRecor
 from dpaudit.reports import columns, frequency, palette, words
 from dpaudit.reports.card import document
 from dpaudit.reports.card.document import Guarantee, PrivacyCard, Rate
-from dpaudit.reports.sections import meter, outcome, screen, verdicts
+from dpaudit.reports.sections import meter, outcome, screen, tables, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
-from dpaudit.reports.table import NONE
 
 # What is no result of an attack but a reference for one.
 _REFERENCES = (WITHOUT, MEANS)
@@ -75,12 +74,8 @@ def card_of(result: AuditResult) -> PrivacyCard:
         utility=[*map(_measured, of_roles(result, "utility"))],
         correctness=list(_correctness(result)),
         attacks=[
-            document.AttackTried(
-                label=label,
-                name=f"{attack.get('name', NONE)}: {attack.get('title', NONE)}",
-                source=str(attack.get("source", NONE)),
-            )
-            for label, attack in [*result.attacks.items(), *result.sybil_attacks.items()]
+            document.AttackTried(label=label, name=name, source=source)
+            for label, name, _, source in tables.attacks(result).cells
         ],
         measured=_results(result),
         limits=[*_LIMITS, *(_OF_CLAIMS if any(point.claim for point in result.points) else ())],
@@ -118,23 +113,18 @@ def deployed_part(result: AuditResult) -> AuditResult:
     except ValueError as error:
         raise ConfigError(str(error)) from error
     labels = {label for label, _ in points}
+    kept = {*points, *((label, None) for label in labels)}  # a finding may be about every ε
     return result.model_copy(
         update={
             "models": [model for model in result.models if model.label in labels],
             "pairs": [pair for pair in result.pairs if pair.model in labels],
-            "findings": [
-                finding
-                for finding in result.findings
-                if (finding.model, finding.epsilon) in points
-                or (finding.epsilon is None and finding.model in labels)
-            ],
             **{
                 name: [
                     record
                     for record in getattr(result, name)
-                    if (record.model, record.epsilon) in points
+                    if (record.model, record.epsilon) in kept
                 ]
-                for name in ("points", "measurements", "verdicts")
+                for name in ("points", "measurements", "findings", "verdicts")
             },
         }
     )
@@ -227,20 +217,17 @@ def _data(data: DataRecord) -> document.DataCounts:
 
 def _mechanisms(result: AuditResult) -> Iterator[document.AuditedModel]:
     for model in result.models:
-        chosen = {
-            point.epsilon: words.settings(point.chosen)
+        chosen = [
+            f"{words.settings(point.chosen)} at ε = {words.epsilon(point.epsilon)}"
             for point in result.points
             if point.model == model.label and point.chosen
-        }
+        ]
         yield document.AuditedModel(
             model=model.label,
             defense=f"{model.defense}: {model.title}",
             source=model.source,
             parameters=words.settings(model.params, but=["variant"]),
-            tuned="; ".join(
-                f"{settings} at ε = {words.epsilon(epsilon)}"
-                for epsilon, settings in chosen.items()
-            ),
+            tuned="; ".join(chosen),
         )
 
 

@@ -142,13 +142,10 @@ def results(card: document.PrivacyCard) -> Table:
 
 def _risk(card: document.PrivacyCard) -> Section:
     """Return what the guarantees mean for an attacker."""
-    tables = risk_tables(card)
-    return Section(
-        "What it means for an attacker",
-        [] if tables else [Fact("Limits", "none: no model has a claim")],
-        tables,
-        _RISK_NOTES if tables else (),
-    )
+    heading = "What it means for an attacker"
+    if tables := risk_tables(card):
+        return Section(heading, [], tables, _RISK_NOTES)
+    return Section(heading, [Fact("Limits", "none: no model has a claim")])
 
 
 def _stated(card: document.PrivacyCard, *names: str) -> list[Fact]:

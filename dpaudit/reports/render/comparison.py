@@ -199,20 +199,12 @@ def _leans(change: NumberChange) -> bool:
 
 
 def _numbers(caption: str, changes: Sequence[NumberChange]) -> Table:
-    return Table(
-        caption,
-        ["number", "baseline", "run", "change"],
-        [
-            [
-                f"{change.metric} of {change.place}",
-                _estimate(change.before),
-                _estimate(change.after),
-                _change(change),
-            ]
-            for change in changes
-        ],
-        {(row, 3) for row, change in enumerate(changes) if change.judgement == "worse"},
-    )
+    cells = [
+        [f"{one.metric} of {one.place}", _estimate(one.before), _estimate(one.after), _change(one)]
+        for one in changes
+    ]
+    worse = {(row, 3) for row, one in enumerate(changes) if one.judgement == "worse"}
+    return Table(caption, ["number", "baseline", "run", "change"], cells, worse)
 
 
 def _verdict(verdict: VerdictRecord) -> str:

@@ -96,6 +96,10 @@ def svgs(specs: Sequence[dict[str, Any]]) -> list[str]:
     return pictures
 
 
+# The first element of a picture as Vega draws it, with its size.
+_HEAD = r'<svg [^>]*(width="[^"]+" height="[^"]+" viewBox="[^"]+")[^>]*>'
+
+
 def _element(picture: str, panel: Panel, chart: Chart) -> Any:
     """Return a panel's picture as an element that says what it shows, and shrinks to its container.
 
@@ -103,13 +107,12 @@ def _element(picture: str, panel: Panel, chart: Chart) -> Any:
     """
     from markupsafe import Markup
 
-    _, head, rest = re.split(r"(<svg [^>]*>)", picture, maxsplit=1)
-    size = re.search(r' width="[^"]+" height="[^"]+" viewBox="[^"]+"', head)
+    _, size, rest = re.split(_HEAD, picture, maxsplit=1)
     group = [f"{panel.name}."] if panel.name else []
     alternative = " ".join([f"{chart.title}.", *group, chart.summary])
-    label = Markup(' role="img" aria-label="{}"').format(plain(alternative))
+    element = '<svg xmlns="http://www.w3.org/2000/svg" {} role="img" aria-label="{}">{}'
     # Vega escapes the texts of a specification.
-    return Markup("<svg") + Markup(size[0] if size else "") + label + Markup(">" + _bare(rest))  # noqa: S704
+    return Markup(element).format(Markup(size), plain(alternative), Markup(_bare(rest)))  # noqa: S704
 
 
 # A circle as Vega draws it: a path of two arcs around its middle.

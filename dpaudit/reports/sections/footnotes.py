@@ -53,11 +53,8 @@ def joint_confidence(result: AuditResult) -> str:
 def interval_table(result: AuditResult) -> Table:
     """Return a table of each interval's trials, level, method and kind."""
     kinds = dict.fromkeys(_method(measurement) for measurement in result.measurements)
-    return Table(
-        "How each interval was made",
-        ["quantity", "trials", "level α", "method", "kind"],
-        [list(kind) for kind in kinds],
-    )
+    header = ["quantity", "trials", "level α", "method", "kind"]
+    return Table("How each interval was made", header, [*map(list, kinds)])
 
 
 def _alone(measurement: Measurement) -> bool:

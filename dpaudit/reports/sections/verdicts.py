@@ -227,15 +227,13 @@ def waiver_table(result: AuditResult) -> Table | None:
     """Return the table of all waivers; None without any."""
     if not result.waivers:
         return None
-    return Table(
-        f"Waivers on {result.waivers[0].judged}",
-        ["finding", "state", "owner", "until", "statement"],
-        [
-            [waiver.id, waiver.state, waiver.owner, str(waiver.expires), waiver.statement]
-            for waiver in result.waivers
-        ],
-        {(row, 1) for row, waiver in enumerate(result.waivers) if waiver.state == "expired"},
-    )
+    header = ["finding", "state", "owner", "until", "statement"]
+    cells = [
+        [waiver.id, waiver.state, waiver.owner, str(waiver.expires), waiver.statement]
+        for waiver in result.waivers
+    ]
+    expired = {(row, 1) for row, waiver in enumerate(result.waivers) if waiver.state == "expired"}
+    return Table(f"Waivers on {result.waivers[0].judged}", header, cells, expired)
 
 
 def waiver_line(waiver: WaiverRecord, result: AuditResult) -> str:

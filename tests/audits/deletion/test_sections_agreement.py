@@ -16,6 +16,7 @@ from dpaudit.core import registry
 from dpaudit.record.result import STRONGEST, AuditResult, Measurement
 from dpaudit.record.values import TRACE, Census, Control
 from dpaudit.reports import palette
+from dpaudit.reports.folder import Folder
 from dpaudit.reports.palette import Word
 from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import meter, verdicts
@@ -80,7 +81,8 @@ def shown(result: AuditResult) -> dict[str, str]:
     """What a console and every format show of a record, as one line each."""
     console = Console(width=200, record=True, file=io.StringIO())
     show(result, console, details=False)
-    texts = {name: make(result) for name, make in registry.every("reports").items()}
+    reports = registry.every("reports").items()
+    texts = {name: make(result) for name, make in reports if not isinstance(make, Folder)}
     return {
         name: " ".join(text.split())
         for name, text in {**texts, "console": console.export_text()}.items()

@@ -106,11 +106,13 @@ def test_the_result_shows_itself(audit: RecommenderAudit, tmp_path: Path) -> Non
     [area] = wanted[wanted["attack"] == STRONGEST]["value"]
     assert area == audit.estimate("attack.auc").value
     assert not frame.isna().all().any()
-    for ending in ("html", "md", "json"):
+    for ending in ("html", "md", "csv", "json"):
         audit.save(tmp_path / f"report.{ending}")
     assert "Remembers" in (tmp_path / "report.md").read_text(encoding="utf-8")
-    with pytest.raises(ConfigError, match="has none of the endings"):
-        audit.save(tmp_path / "report.pdf")
+    assert len(pd.read_csv(tmp_path / "report.csv")) == len(frame)
+    for unknown in ("report.pdf", "report", "charts.svg"):
+        with pytest.raises(ConfigError, match="has none of the endings"):
+            audit.save(tmp_path / unknown)
     with pytest.raises(ConfigError, match="was not measured"):
         audit.estimate("attack.auc", unit="user")
 
