@@ -408,12 +408,11 @@ def labels(wanted: Sequence[Label], size: tuple[int, int] = SIZE) -> tuple[list[
     text = base.mark_text(align="left", baseline="middle")
     layers = [text.encode(x=vega.X("text at:Q", scale=None, axis=None), text=vega.Text("text:N"))]
     if indent:
-        scale = vega.Scale(domain=list(range(len(dashes))), range=[list(each) for each in dashes])
-        sample = base.transform_filter("isValid(datum.dash)").mark_rule(strokeWidth=2)
         ends = {"x": vega.X("left:Q", scale=None, axis=None), "x2": "end:Q"}
-        layers.append(
-            sample.encode(**ends, strokeDash=vega.StrokeDash("dash:N", legend=None, scale=scale))
-        )
+        # A scale of dashes would be merged with that of the lines.
+        for place, dash in enumerate(dashes):
+            sample = base.transform_filter(f"datum.dash === {place}")
+            layers.append(sample.mark_rule(strokeWidth=2, strokeDash=list(dash)).encode(**ends))
     return layers, rows
 
 

@@ -20,6 +20,7 @@ LOOKS = {
     "desk, dark": (1440, "dark", "screen"),
     "phone": (390, "light", "screen"),
     "phone, dark": (390, "dark", "screen"),
+    "small phone": (320, "light", "screen"),
     "paper": (800, "dark", "print"),
 }
 # Opens the page of a kind in a look; `page.seen` has its messages, errors and requests.

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
@@ -300,3 +301,16 @@ def test_a_chart_of_one_point_is_left_out(make: Make) -> None:
     assert "rmse" not in names
     assert "accuracy" in names  # two attacks
     assert "rmse" in [drawing.name for drawing in charts_of(make(epsilons=(1.0, 2.0)))]
+
+
+@pytest.mark.drawn
+def test_samples_of_a_legend_have_the_dashes_of_their_lines(make: Make) -> None:
+    """The scale of the samples is not merged with that of the lines."""
+    parts = [make("a"), make("b")]
+    names = ("models", "points", "measurements", "verdicts")
+    both = parts[0].model_copy(
+        update={name: [each for part in parts for each in getattr(part, name)] for name in names}
+    )
+    dashes = re.findall(r'stroke-dasharray="([\d,]+)"', drawn(chart(both, "accuracy")))
+    # Four lines with four samples, and that of a guess.
+    assert Counter(dashes) == {"1,0": 4, "7,3": 4, "6,4": 1}
