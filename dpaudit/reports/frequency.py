@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 
+from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult, Measurement
 
 _BASES = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -61,10 +62,7 @@ class Frequency:
     @property
     def between(self) -> str:
         """Return the range or interval of the count, e.g. `10 to 16`, rounded outwards."""
-        estimate, base = self.measurement.estimate, self.base
-        low = math.floor(max(0.0, estimate.lower) * base + _ROUNDING)
-        high = math.ceil(min(1.0, max(0.0, estimate.upper)) * base - _ROUNDING)
-        return f"{low:,} to {high:,}"
+        return _between(self.measurement.estimate, self.base)
 
     @property
     def what(self) -> str:
@@ -93,6 +91,21 @@ class Frequency:
         of = f"range of {estimate.n:,} judged trainings" if several else "interval"
         alarms = "" if self.alarms is None else f"It takes {false_alarms(self.alarms)}; "
         return f"{alarms}{'the' if alarms else 'The'} {of} is {self.between}."
+
+
+def _between(estimate: Estimate, base: int) -> str:
+    low = math.floor(max(0.0, estimate.lower) * base + _ROUNDING)
+    high = math.ceil(min(1.0, max(0.0, estimate.upper)) * base - _ROUNDING)
+    return f"{low:,} to {high:,}"
+
+
+def shares(estimate: Estimate) -> str:
+    """Return a share with its range or interval, e.g. `52 of 100 (38 to 61 in 19 trainings)`."""
+    value = max(0.0, estimate.value)
+    base = next((base for base in _BASES if value * base >= 1), _BASES[0])
+    several = estimate.kind == "range" and estimate.n > 1
+    trainings = f" in {estimate.n:,} trainings" if several else ""
+    return f"{out_of(value, base)} ({_between(estimate, base)}{trainings})"
 
 
 def base_of(value: float, guess: float, limit: float | None = None) -> int:

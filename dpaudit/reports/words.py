@@ -75,19 +75,6 @@ def about(count: int) -> int:
 percent = rounding.percent
 
 
-def shares(estimate: Estimate) -> str:
-    """Format a share with its interval in per cent, e.g. `66.5 % [51.4 %, 74.5 %]`.
-
-    The range of several trainings has their number: `66.5 % (51.4 % to 74.5 % in 19 trainings)`.
-    """
-    value = measured(100 * estimate.value, 1)
-    low = at_least(100 * estimate.lower, 1)
-    high = at_most(100 * estimate.upper, 1)
-    if estimate.kind == "range" and estimate.n > 1:
-        return f"{value} % ({low} % to {high} % in {estimate.n} trainings)"
-    return f"{value} % [{low} %, {high} %]"
-
-
 def observer(name: str) -> str:
     """Return what an observer sees, in words if it is a built-in one."""
     return _OBSERVERS.get(name, name)

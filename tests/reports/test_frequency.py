@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from dpaudit.reports.frequency import Frequency, base_of, counted, false_alarms, out_of
+from dpaudit.reports.frequency import Frequency, base_of, counted, false_alarms, out_of, shares
 from tests.support.records import accuracy
 
 
@@ -81,3 +82,17 @@ def test_the_base_is_at_most_a_million() -> None:
 def test_ends_beyond_all_or_none_are_cut() -> None:
     frequency = Frequency(accuracy(0.5, -1e308, 1e308), "a", "users are recognised", 0.2)
     assert frequency.between == "0 to 100"
+
+
+@pytest.mark.cases(
+    ("value", "kind", "said"),
+    [
+        (0.42, "range", "42 of 100 (33 to 51 in 9 trainings)"),
+        (0.42, "frequentist", "42 of 100 (33 to 51)"),
+        (0.0042, "frequentist", "4 of 1,000 (3 to 6)"),
+        (0.0, "frequentist", "0 of 100 (0 to 0)"),
+    ],
+)
+def test_shares_are_frequencies_with_their_ranges(value: float, kind: Any, said: str) -> None:
+    number = accuracy(value, 0.8 * value, 1.2 * value).estimate.changed(kind=kind, n=9)
+    assert shares(number) == said

@@ -12,7 +12,7 @@ from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, palette, words
 from dpaudit.reports.chart_parts import Chart, Look
-from dpaudit.reports.frequency import Frequency
+from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of, shares
 from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Printed, Sections
 from dpaudit.reports.sections.charts import certified_chart
 from dpaudit.reports.table import NONE, Column, Table
@@ -179,17 +179,18 @@ class MembershipSections(Sections):
         sight += ", which the claim is not about," if self._beside_claim(rate) else ""
         at = digest.swept_at(self.result, rate)
         which = f"{at[1:].capitalize()}, an" if at else "An"
-        guess = words.percent(rate.at or 0)
+        chance = rate.at or 0.0
+        guess = out_of(chance, base_of(chance, chance, chance))
         several = rate.census is not None and len(rate.census.values) > 1
         what = "range" if rate.estimate.kind == "range" and several else "interval"
-        inside = rate.estimate.lower <= (rate.at or 0) <= rate.estimate.upper
+        inside = rate.estimate.lower <= chance <= rate.estimate.upper
         within = f", which the {what} includes" if inside else ""
         gone = deletion.forgets(self.result, rate.model)
         there = "were deleted" if gone else "are in the training data"
         return (
-            f"{which} attacker who sees {sight} identifies {words.shares(rate.estimate)} of the "
-            f"audited {rate.unit}s that {there}, at a false-positive rate of {guess}; guessing "
-            f"identifies {guess}{within}."
+            f"{which} attacker who sees {sight} identifies {shares(rate.estimate)} of the "
+            f"audited {rate.unit}s that {there}, with {false_alarms(chance)}; a guess identifies "
+            f"{guess}{within}."
         )
 
     def _beside_claim(self, rate: Measurement) -> bool:

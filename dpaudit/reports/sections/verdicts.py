@@ -10,6 +10,7 @@ from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord, VerdictRecord, WaiverRecord
 from dpaudit.record.verdicts import remedy
 from dpaudit.reports import digest, palette, words
+from dpaudit.reports.frequency import shares
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.table import Table
 
@@ -185,7 +186,7 @@ def _leaks(result: AuditResult, model: ModelRecord, sweep: list[VerdictRecord]) 
     if attacks:
         best = max(attacks, key=lambda attack: attack.estimate.lower)
         yield (
-            f"The attack {best.attack!r} recovers {words.shares(best.estimate)} of the hidden "
+            f"The attack {best.attack!r} recovers {shares(best.estimate)} of the hidden "
             f"ratings at ε = {words.epsilon(best.epsilon)}."
         )
 

@@ -134,9 +134,11 @@ def test_the_best_placed_observer_is_told_in_a_sentence(make: Make) -> None:
     [said] = verdicts.of(record(make))
     (interactions,) = [text for text in said.sentences if "audited interactions" in text]
     assert "An attacker who sees the scores " in interactions
-    assert "identifies 50.0 % [" in interactions
-    assert "a false-positive rate of 10 %; guessing identifies 10 %" in interactions
-    assert any("identifies 75.0 % [" in text and "audited users" in text for text in said.sentences)
+    assert "identifies 50 of 100 (" in interactions
+    assert "with 10 false alarms in 100; a guess identifies 10 of 100" in interactions
+    assert any(
+        "identifies 75 of 100 (" in text and "audited users" in text for text in said.sentences
+    )
 
 
 def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> None:
