@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
 
 from dpaudit.config.gate import Gate
 from dpaudit.core import rounding
@@ -74,30 +73,6 @@ class Step:
     name: str
     text: str
     command: str = ""
-
-
-class Commands(NamedTuple):
-    """The commands of next steps, with the paths of a run."""
-
-    run: str
-    policy: str
-    waive: str
-    keep: str
-    card: str
-
-    @classmethod
-    def of(cls, result: AuditResult, folder: str | None) -> Self:
-        """Return those of a record in a folder; the default folder of its config if None."""
-        path = digest.config_path(result)
-        at = shlex.quote(folder or f"dpaudit-out/{Path(path).stem}")
-        gate = f"dpaudit gate {at}"
-        return cls(
-            digest.command(result, path),
-            f"{gate} --policy limits.toml",
-            f"{gate} --waivers waivers.toml",
-            f"cp {at}/{NAME} baseline.json && {gate} --baseline baseline.json",
-            f"dpaudit report {at} --format card -o card.html",
-        )
 
 
 def decision_of(result: AuditResult) -> Decision:
@@ -360,55 +335,70 @@ def steps(result: AuditResult, folder: str | None = None) -> list[Step]:
         result: the record.
         folder: where the record is kept; the default folder of its config if it is not known.
     """
-    commands = Commands.of(result, folder)
+    path = digest.config_path(result)
+    at = shlex.quote(folder or f"dpaudit-out/{Path(path).stem}")
     ways = {"stop": _mend, "undecided": _narrow, "go": _keep, "no decision": _decide}
-    return list(ways[result.outcome](result, commands))[:3]
+    return list(ways[result.outcome](result, digest.command(result, path), at))[:3]
 
 
-def _mend(result: AuditResult, commands: Commands) -> Iterator[Step]:
+def _mend(result: AuditResult, run: str, at: str) -> Iterator[Step]:
     if expired := _expired(result):
         yield Step("Review", f"what the waiver of {expired[0]} accepts, then remove or renew it")
         return
     finding = result.stopping[0].id if result.stopping else None
     if finding:
-        yield Step("Correct", "the mechanism or the claim, then run again", commands.run)
+        yield Step("Correct", "the mechanism or the claim, then run again", run)
     else:
-        yield Step("Mend", "the model, then run again", commands.run)
-        yield Step("Or correct the limit", "by a [[gate]] in limits.toml", commands.policy)
+        yield Step("Mend", "the model, then run again", run)
+        yield Step(
+            "Or correct the limit",
+            "by a [[gate]] in limits.toml",
+            f"dpaudit gate {at} --policy limits.toml",
+        )
         finding = decisive(result)[0][1].id
     waiver = f"until a day, by a [[waiver]] with id = {finding!r} in waivers.toml"
-    yield Step("Or accept the finding", waiver, commands.waive)
+    yield Step("Or accept the finding", waiver, f"dpaudit gate {at} --waivers waivers.toml")
 
 
-def _narrow(result: AuditResult, commands: Commands) -> Iterator[Step]:
+def _narrow(result: AuditResult, run: str, at: str) -> Iterator[Step]:
     needed = [gate.trainings for _, gate in decisive(result) if gate.trainings is not None]
     if needed:
-        command = f"{commands.run} -s membership.trainings={max(needed)}"
+        command = f"{run} -s membership.trainings={max(needed)}"
         yield Step(f"Train {max(needed)}", "models, which decides if more show the like", command)
     remedies = dict.fromkeys(gate.remedy for _, gate in decisive(result) if gate.remedy)
     for remedy in remedies or ([] if needed else ["do what the reason of the gate asks"]):
         settings = [f"-s {name}={value}" for name, value in _SETTING.findall(remedy)]
-        command = " ".join([commands.run, *settings]) if settings else ""
+        command = " ".join([run, *settings]) if settings else ""
         yield Step("Decide:", f"{remedy[:1].lower()}{remedy[1:]}", command)
 
 
-def _decide(result: AuditResult, commands: Commands) -> Iterator[Step]:
+def _decide(result: AuditResult, run: str, at: str) -> Iterator[Step]:
     if any(verdict.claimed is not None for verdict in result.verdicts):
         yield Step("Test the claim", "as its verdict says")
     name = _limitable(result)
     metric = f" with metric = {name!r}" if name else ""
-    yield Step("Set a limit", f"by a [[gate]]{metric} in limits.toml", commands.policy)
+    yield Step(
+        "Set a limit",
+        f"by a [[gate]]{metric} in limits.toml",
+        f"dpaudit gate {at} --policy limits.toml",
+    )
     text = "so that a run that decides nothing exits with 4"
-    yield Step("Or require one", text, f"{commands.run} -s audit.require_decision=true")
+    yield Step("Or require one", text, f"{run} -s audit.require_decision=true")
 
 
-def _keep(result: AuditResult, commands: Commands) -> Iterator[Step]:
+def _keep(result: AuditResult, run: str, at: str) -> Iterator[Step]:
     if any(gate.attacker for gate in result.gates):
         text = "without attacker in the gate: who trains such models usually finds more"
-        command = f"{commands.run} -s membership.trainings=24"
+        command = f"{run} -s membership.trainings=24"
         yield Step("Try stronger attackers", text, command)
-    yield Step("Keep", "the record as the baseline of the next run", commands.keep)
-    yield Step("Show", "a privacy card on one page", commands.card)
+    yield Step(
+        "Keep",
+        "the record as the baseline of the next run",
+        f"cp {at}/{NAME} baseline.json && dpaudit gate {at} --baseline baseline.json",
+    )
+    yield Step(
+        "Show", "a privacy card on one page", f"dpaudit report {at} --format card -o card.html"
+    )
 
 
 def _limitable(result: AuditResult) -> str | None:
