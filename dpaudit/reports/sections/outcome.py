@@ -106,7 +106,7 @@ def _wrong(result: AuditResult) -> Iterator[str]:
     wrong = frequency.out_of(1 - result.family.confidence, 100)
     if result.stopping:
         yield f"At most {wrong} such runs call a true claim false."
-    elif result.gates and result.outcome in ("go", "stop"):
+    elif decisive(result) and result.outcome in ("go", "stop"):
         yield f"At most {wrong} such runs {'pass' if result.outcome == 'go' else 'stop'} wrongly."
 
 

@@ -299,7 +299,9 @@ def _gates(result: AuditResult) -> str:
     """Return what became of the gates, as the end of a sentence."""
     if not result.gates:
         return "no gate is set"
-    outcomes = Counter(gate.outcome for gate in result.gates)
+    outcomes = Counter(gate.outcome for gate in result.gates if gate.id not in result.waived)
+    if not outcomes:
+        return "every gate is waived"
     worst = next(outcome for outcome in _SAID if outcomes[outcome])
     count, total = outcomes[worst], len(result.gates)
     which = "the gate" if total == 1 else f"{count} of {total} gates"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import date
+
+from dpaudit.auditor.gate import judge_run
+from dpaudit.record.result import Waiver
 from dpaudit.reports.sections import screen
 from tests.support.records import Make, accuracy, estimate, measured
 
@@ -44,6 +48,27 @@ def test_it_names_attacker_unit_utility_and_what_was_not_tried(make: Make) -> No
     assert shown.missing.endswith(" more stand below.")
     assert not shown.warnings
     assert shown.ended == "the gate fails · exit code 1"
+
+
+def test_gates_are_counted_by_their_worst_outcome_but_for_waived_ones(make: Make) -> None:
+    result = make(outcome="pass")
+    [gate] = result.gates
+    open_, failing = (
+        gate.model_copy(update={"outcome": outcome, "id": outcome})
+        for outcome in ("inconclusive", "fail")
+    )
+    for gates, said in (
+        ([gate], "the gate passes"),
+        ([gate, gate], "both gates pass"),
+        ([gate, open_, open_], "2 of 3 gates are open"),
+        ([gate, open_, failing], "1 of 3 gates fails"),
+        ([], "no gate is set"),
+    ):
+        ended = screen.of(result.model_copy(update={"gates": gates})).ended
+        assert ended.startswith(f"{said} · ")
+    waiver = Waiver(id=gate.id, owner="o", statement="s", expires=date(2027, 1, 1))
+    waived = judge_run(make(), date(2026, 1, 1), waivers=[waiver])
+    assert screen.of(waived).ended.startswith("every gate is waived · ")
 
 
 def test_of_many_attackers_what_is_over_its_limit_comes_first_and_the_rest_is_counted(

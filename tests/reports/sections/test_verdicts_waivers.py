@@ -75,8 +75,7 @@ def test_the_outcome_names_what_is_waived_or_that_a_waiver_has_expired(result: A
     assert outcome_text(waived) == (
         "GO, 2 false claims accepted; 1 gate waived until 2027-01-31: Of 3 privacy claims: 2 false "
         "and waived, 1 too weak to tell. Waived: epsilon <= claim: above 1. It does not count what "
-        "is waived: claim/published/0.1, claim/published/1, gate/epsilon/max. At most 5 of 100 "
-        "such runs pass wrongly."
+        "is waived: claim/published/0.1, claim/published/1, gate/epsilon/max."
     )
     late = judged(strict, *claims, "gate/epsilon/max", day=date(2027, 2, 1))
     assert outcome_text(late) == (
