@@ -73,9 +73,10 @@ the ε of the presence of one interaction.
 Five trainings calibrate the attacks here. More of them find more: with 16, of 64 trainings, the TPR
 of implicit als at 1 % FPR is 0.65.
 
-Settings are the libraries' own, so a row is no verdict on a library: fewer factors or more
-regularisation leak less. A list that leaves out what its user has seen tells with certainty that an
-item on it is not in the history, which no training can mend.
+Settings are the libraries' own, so a row is no verdict on a library:
+[which others leak less](mending.md) is measured, and more regularisation of als leaks more. A list
+that leaves out what its user has seen tells with certainty that an item on it is not in the
+history, which no training can mend.
 """
 NETWORKS_HEAD = """\
 Each model is trained 8 times on MovieLens-100K with 2500 target interactions, and meets the same

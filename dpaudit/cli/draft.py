@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dpaudit.attacks.base import MembershipInference
-from dpaudit.audits.membership.config import Membership, target_sizes
+from dpaudit.audits.membership.config import Membership, default_rates, target_sizes
 from dpaudit.audits.membership.design import Design
 from dpaudit.audits.models.config import SERVED
 from dpaudit.cli.writing import echo
@@ -51,9 +51,6 @@ format = "synthetic"             # embedded generator, MovieLens-like
 # format = "delimited"           # 'dpaudit init --data FILE' finds out all of [data]
 # path = "${DPAUDIT_DATA}/ratings.csv"
 # binarize = 4                   # ratings of 4 and more become purchases, all others are dropped"""
-# format = "delimited"           # 'dpaudit init --data FILE' finds out all of [data]
-# path = "${DPAUDIT_DATA}/ratings.csv"
-# binarize = 4                   # ratings of 4 and more become purchases, all others are dropped"""
 # What each audit asks.
 _QUESTIONS = {
     "membership": "can an attacker tell whose data trained your recommender?",
@@ -67,24 +64,22 @@ _FORGETS = """
 # or {2}
 forget = "{1}"
 """
-# Gates, of membership as a comment; exit code 4 is that of UNDECIDED.
+# Gates; exit code 4 is that of UNDECIDED. What limits mean stands in docs/guides/limits.md.
 _GATE = """\
-# [[gate]]                       # exit code 0: all pass, 1: one fails, 4: inconclusive
-# metric = "attack.tpr"          # others: 'dpaudit list metrics'
-# where = {{ observer = "scores", at = {rate:g} }}
-# max = 0.3                      # of the next training; 'dpaudit plan' says how many decide that"""
-# [[gate]]                       # exit code 0: all pass, 1: one fails, 4: inconclusive
-# metric = "attack.tpr"          # others: 'dpaudit list metrics'
-# where = {{ observer = "scores", at = {rate:g} }}
-# max = 0.3                      # of the next training; 'dpaudit plan' says how many decide that"""
+[[gate]]                         # exit code 0: all pass, 1: one fails, 4: inconclusive
+metric = "attack.tpr"            # others: 'dpaudit list metrics'
+where = {{ observer = "scores", at = {rate:g} }} # without observer: all of them
+max = {limit:g} # a hit then raises the odds {times:.2g} times on average: docs/guides/limits.md"""
 _FORGOTTEN = """\
 [[gate]]                         # exit code 0: all pass, 1: one fails, 4: inconclusive
 metric = "deletion.advantage"    # of models with forget alone; 'dpaudit list metrics'
-max = {limit:g} # of the next training; 'dpaudit plan' says how many decide that"""
+max = {limit:g} # hardly exceeded without a leak; other limits: docs/guides/limits.md"""
 # A value and its comment.
 _COMMENTED = re.compile(r"^(.*\S) +(# .*)$", re.MULTILINE)
 # Trainings of which enough are judged that gates can pass.
 _TRAININGS = 24
+# How many times the false-positive rate a gate allows, where that is half or less.
+_TIMES = 10
 # The seed of the config, and the share of attacked users.
 _SEED, _SHARE = 7, 0.2
 # Time and memory grow with the square of the number of items.
@@ -159,7 +154,9 @@ def _own(
     """
     recommender = _recommender(library, library)
     sizes = target_sizes(ratings)
-    gate = _GATE.format(rate=max(sizes.rates))
+    rate = default_rates(sizes.interactions)[-1]
+    limit = min(0.5, _TIMES * rate)
+    gate = _GATE.format(rate=rate, limit=limit, times=limit / rate)
     if audit == "deletion":
         method = "own" if library == "implicit" else "retrain"
         others = ", ".join(f'"{other}"' for other in UNLEARNING if other != method)

@@ -128,12 +128,38 @@ def test_the_config_of_a_file_runs(data: Path, tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     assert "users with 60 items" in said.output
     result = call("run", config, "-o", out, "-s", "membership.trainings=8", "-q")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 4, result.output
     record = json.loads((out / "record.json").read_text(encoding="utf-8"))
     assert {measurement["metric"] for measurement in record["measurements"]} >= {
         "attack.tpr",
         "epsilon",
     }
+    assert [gate["outcome"] for gate in record["gates"]] == ["inconclusive"]
+
+
+@pytest.mark.cases(
+    ("users", "items", "rate", "limit"),
+    [(30, 15, 0.3, 0.5), (60, 40, 0.1, 0.5), (120, 60, 0.03, 0.3), (300, 60, 0.01, 0.1)],
+)
+def test_the_gate_allows_ten_times_a_guess_at_the_usual_rate_that_its_targets_show(
+    users: int, items: int, rate: float, limit: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "dpaudit.toml"
+    data = write(tmp_path, None, users, items)
+    assert call("init", "--recommender", "most-popular", "--data", data, path).exit_code == 0
+    config = load_as(MembershipConfig, path)
+    [gate] = config.gate
+    assert (gate.metric, gate.where["at"], gate.max) == ("attack.tpr", rate, limit)
+    assert rate in config.membership.rates_of("interaction")
+    assert [key for key in Plan(config).keys if gate.picks(key.picked_by, key.traits)]
+
+
+@pytest.mark.long
+def test_the_gate_can_pass_with_the_trainings_of_the_config(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "dpaudit.toml"
+    call("init", "--recommender", "most-popular", "--data", data, config)
+    result = call("run", config, "-o", tmp_path / "out", "-q")
+    assert result.exit_code == 0, result.output
 
 
 def test_what_the_data_lost_is_said_before_and_after_the_run(data: Path, tmp_path: Path) -> None:
@@ -187,7 +213,7 @@ def test_interactions_are_audited_for_membership_inference(
     assert written["data"].keys() & {"binarize", "scale"} == keys
     assert written["recommender"][0]["library"] in {"implicit", "most-popular"}
     result = call("run", config, "-o", tmp_path / "out", "-s", "membership.trainings=8", "-q")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in {1, 4}, result.output
 
 
 def test_without_implicit_the_most_popular_items_are_audited(

@@ -61,7 +61,7 @@ PARTS: dict[str, dict[str, Callable[..., Any]]] = {
 }
 # Tables that another command makes, and pages whose rows depend on what is installed.
 BESIDE = "## The field's own factorisation"
-INSTALLED = {"libraries", "networks", "deletion"}
+INSTALLED = {"libraries", "networks", "deletion", "mending"}
 # Pages whose sections follow from numbers; `test_training` compares what does not.
 FROM_NUMBERS = {"training"}
 _NUMBER = re.compile(r"[-−+]?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|∞)")
