@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from dpaudit.record.result import ModelRecord
-from dpaudit.reports import digest, words
+from dpaudit.reports import digest
+from dpaudit.reports.frequency import shares
 from dpaudit.reports.sections.base import Sections
 
 
@@ -18,7 +19,7 @@ class DraftSections(Sections):
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield the share of drafts, with its interval."""
         for share in digest.of(self.result, "draft.named"):
-            yield f"A draft names a subscriber in {words.shares(share.estimate)} of all cases."
+            yield f"A draft names a subscriber in {shares(share.estimate)} of all cases."
 
     def untried(self) -> Iterator[str]:
         """Yield nothing: drafts state no ε, so no game is missing."""
