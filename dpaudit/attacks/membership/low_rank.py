@@ -245,9 +245,9 @@ def of_one_model(
         np.arange(len(items)),
         1,
     )
-    told, further = (scores[pairs.users, pairs.items] for pairs in (tested, known))
+    asked, further = (scores[pairs.users, pairs.items] for pairs in (tested, known))
     further = np.concatenate((further, scores.reshape(-1)))
-    shown = Shown(told, np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), further=further)
+    shown = Shown(asked, np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), further=further)
     odds = questions.features(shown, rated=False)[0][len(outside) :, 0]
     return (judged[0], judged[1]), (odds[: len(judged[0])], odds[len(judged[0]) :])
 

@@ -77,26 +77,26 @@ class Step:
 
 def decision_of(result: AuditResult) -> Decision:
     """Return the outcome of the run, and why it is that."""
-    sentences = reasons(result)
+    deciding = [] if result.stopping or _expired(result) else decisive(result)
+    sentences, wrong = _reasons(result, deciding), list(_wrong(result, gated=bool(deciding)))
     if result.waived:
         listed = ", ".join(sorted(result.waived))
         sentences = [*sentences, f"It does not count what is waived: {listed}."]
     word = palette.run(result)
-    deciding = [] if result.stopping or _expired(result) else decisive(result)
     if not deciding:
         row = next(iter(meter.rows(result)), None)
-        return Decision(word, sentences, list(_wrong(result)), row)
+        return Decision(word, sentences, wrong, row)
     gate, record = _pictured(result, deciding)
     number = _deciding(gate, record, result)
     row = meter.of(number, result) if number else None
-    return Decision(word, sentences, [*_of_hero(record, row), *_wrong(result)], row)
+    return Decision(word, sentences, [*_of_hero(record, row), *wrong], row)
 
 
 def _expired(result: AuditResult) -> list[str]:
     return [waiver.id for waiver in result.waivers if waiver.state == "expired"]
 
 
-def _wrong(result: AuditResult) -> Iterator[str]:
+def _wrong(result: AuditResult, *, gated: bool) -> Iterator[str]:
     """Yield how often such a run decides wrongly, and what claims that survive leave open."""
     if _expired(result):
         return
@@ -106,7 +106,7 @@ def _wrong(result: AuditResult) -> Iterator[str]:
     wrong = frequency.out_of(1 - result.family.confidence, 100)
     if result.stopping:
         yield f"At most {wrong} such runs call a true claim false."
-    elif decisive(result) and result.outcome in ("go", "stop"):
+    elif gated and result.outcome in ("go", "stop"):
         yield f"At most {wrong} such runs {'pass' if result.outcome == 'go' else 'stop'} wrongly."
 
 
@@ -162,19 +162,18 @@ def _excess(pair: _Judged, result: AuditResult) -> float:
     return limit / max(value, _SMALLEST) if least else value / limit
 
 
-def reasons(result: AuditResult) -> list[str]:
+def _reasons(result: AuditResult, deciding: Sequence[_Judged]) -> list[str]:
     """Return the reason of a run's outcome: what decided it, then what else it found."""
     if expired := _expired(result):
         return [f"A waiver has expired: {', '.join(expired)}."]
     if result.stopping:
         return [_of_claims(result.stopping, len(result.models) > 1)]
-    deciding = decisive(result)
     others = {
         "fail": ("gate fails", "gates fail"),
         "inconclusive": ("gate is open", "gates are open"),
     }
     if deciding and (more := others.get(deciding[0][1].outcome)):
-        decided = _told(*deciding[0], result, _more(len(deciding) - 1, *more))
+        decided = _of_gate(*deciding[0], result, _more(len(deciding) - 1, *more))
         false = any(verdict.verdict == "false" for verdict in result.verdicts)
         return [*decided, *(_claims(result) if false else ())]
     return list(_undisturbed(result, deciding))
@@ -200,10 +199,10 @@ def _more(count: int, one: str, several: str) -> str:
     return f"; {count} more {one if count == 1 else several}" if count else ""
 
 
-def _told(
+def _of_gate(
     gate: Gate | None, record: GateRecord, result: AuditResult, more: str = ""
 ) -> Iterator[str]:
-    """Yield the number that decides a gate beside its limit, what leaves it open, and its range."""
+    """Yield the number that decides a gate beside its limit, and its range."""
     number = _deciding(gate, record, result)
     if gate is None or number is None:
         yield f"{record.rule}: {record.reason}{more}."
@@ -261,11 +260,11 @@ def _undisturbed(result: AuditResult, judged: Sequence[_Judged]) -> Iterator[str
         yield from _claims(result)
     waived = [pair for pair in meter.gates(result) if pair[1].id in result.waived]
     for gate, record in waived[:1]:
-        told = list(_told(gate, record, result, _more(len(waived) - 1, "gate", "gates")))
-        yield from [f"Waived: {told[0]}", *told[1:]]
+        first, *rest = _of_gate(gate, record, result, _more(len(waived) - 1, "gate", "gates"))
+        yield from [f"Waived: {first}", *rest]
     if judged:
         gate, record = _pictured(result, judged)
-        yield from _told(gate, record, result)
+        yield from _of_gate(gate, record, result)
         yield from _unlimited(result)
     elif tested and not result.gates:
         yield "No gate is set."
@@ -361,11 +360,12 @@ def _mend(result: AuditResult, run: str, at: str) -> Iterator[Step]:
 
 
 def _narrow(result: AuditResult, run: str, at: str) -> Iterator[Step]:
-    needed = [gate.trainings for _, gate in decisive(result) if gate.trainings is not None]
+    gates = [gate for _, gate in decisive(result)]
+    needed = [gate.trainings for gate in gates if gate.trainings is not None]
     if needed:
         command = f"{run} -s membership.trainings={max(needed)}"
         yield Step(f"Train {max(needed)}", "models, which decides if more show the like", command)
-    remedies = dict.fromkeys(gate.remedy for _, gate in decisive(result) if gate.remedy)
+    remedies = dict.fromkeys(gate.remedy for gate in gates if gate.remedy)
     for remedy in remedies or ([] if needed else ["do what the reason of the gate asks"]):
         settings = [f"-s {name}={value}" for name, value in _SETTING.findall(remedy)]
         command = " ".join([run, *settings]) if settings else ""
