@@ -21,9 +21,10 @@ from pages import DATA_SETS, audited, page, write
 
 from dpaudit.config import load as configs
 from dpaudit.core.files import write_text
+from dpaudit.core.frequency import counted
 from dpaudit.record import storage
 from dpaudit.record.result import AuditResult, Measurement
-from dpaudit.reports.frequency import Frequency, counted
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.render import toml
 from dpaudit.reports.render.markdown import table_text
 from dpaudit.reports.table import NONE, Table

@@ -16,6 +16,7 @@ from dpaudit.auditor.measure import MetricKey
 from dpaudit.config.gate import Gate, check_rated, picked_by
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
+from dpaudit.core.frequency import Spelling, base_of
 from dpaudit.core.rounding import at_least
 from dpaudit.data.ratings import Scale
 from dpaudit.record import result as records
@@ -127,41 +128,49 @@ def compare(gate: Gate, measurement: Measurement, point: PointRecord, kind: str)
     return compare_interval(gate, measurement, limit, kind)
 
 
+def spelling_of(measurement: Measurement, limit: float) -> Spelling:
+    """Return how a number and its limit are written: what attackers find is counted."""
+    metric = entry(measurement.metric)
+    if metric.unit not in ("share", "gain") or metric.role not in ("attack", "recovery"):
+        return Spelling(None)
+    return Spelling(base_of(measurement.estimate.value, measurement.at or 0.0, limit))
+
+
 def compare_interval(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
     """Judge a number by its interval; arguments as in `compare`, and the gate's limit."""
     estimate = measurement.estimate
-    low, high = estimate.lower, estimate.upper
-    interval = f"{estimate.value:.4g} [{low:.4g}, {high:.4g}]"
+    low, high, spelling = estimate.lower, estimate.upper, spelling_of(measurement, limit)
+    interval, most = spelling.interval(estimate), spelling.limit(limit)
     if gate.min is None:
         broken, kept, side, held = low > limit, high <= limit, "above", "does not exceed"
     else:
         broken, kept, side, held = high < limit, low >= limit, "below", "is not below"
     if broken:
-        return Ruling("fail", f"{interval} lies {side} {limit:g}")
+        return Ruling("fail", f"{interval} lies {side} {most}")
     metric = entry(gate.metric)
     # What the reverse of the attack has at most.
     reversible = gate.min is None and metric.mirror is not None
     reverse = (metric.mirror or 0.0) - low if reversible else -math.inf
     if kept and reverse <= limit:
-        return Ruling("pass", f"{interval} {held} {limit:g}{metric.assumes}")
+        return Ruling("pass", f"{interval} {held} {most}{metric.assumes}")
     if kept:
         return Ruling(
             "inconclusive",
-            f"{interval}: the reverse attack may have {reverse:.4g}, above {limit:g}",
+            f"{interval}: the reverse attack may have {spelling.value(reverse)}, above {most}",
             "correct the direction of the scores if the attack is wrong more often than right",
         )
     if gate.min is None and high == math.inf:
         return Ruling(
             "inconclusive",
-            f"{interval} straddles {limit:g}: there is no upper end, as nothing clips what is "
+            f"{interval} straddles {most}: there is no upper end, as nothing clips what is "
             "noised, or a training diverged, so max cannot pass",
             "gate another metric",
         )
-    return Ruling("inconclusive", f"{interval} straddles {limit:g}", remedy(kind, measurement))
+    return Ruling("inconclusive", f"{interval} straddles {most}", remedy(kind, measurement))
 
 
 def _compare_epsilon(gate: Gate, measurement: Measurement, limit: float, kind: str) -> Ruling:
-    certified = f"certified ε >= {at_least(measurement.estimate.lower)}"
+    certified = _certified(measurement.estimate.lower)
     if not measurement.estimate.lower <= limit:
         return Ruling("fail", f"{certified}, above {limit:g}")
     decides = remedy(kind, measurement)
@@ -177,9 +186,7 @@ def _compare_epsilon(gate: Gate, measurement: Measurement, limit: float, kind: s
         missed = f"the game cannot find {factor * limit:.4g}; {_said(best)}"
     elif controls:
         last = controls[-1]
-        missed = (
-            f"the same game also misses {last.mutant} (certified ε >= {at_least(last.certified)})"
-        )
+        missed = f"the same game also misses {last.mutant} ({_certified(last.certified)})"
     else:
         missed = (
             "it was not tried whether the game finds a copy that leaks more, or there are too few "
@@ -203,8 +210,11 @@ def _doubt(measurement: Measurement, limit: float) -> str | None:
 
 def _said(control: Control) -> str:
     often = f" in {control.hits} of {control.runs} runs" if control.runs else ""
-    certified = f"certified ε >= {at_least(control.certified)}{often}"
-    return f"the same game finds {control.mutant} ({certified})"
+    return f"the same game finds {control.mutant} ({_certified(control.certified)}{often})"
+
+
+def _certified(bound: float) -> str:
+    return f"certified ε at least {at_least(bound)}"
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,7 @@ def _lines(certified: _Certified) -> Iterator[str]:
 
     forward, opposite = certified.forward, certified.opposite
     yield (
-        f"ε >= {rounding.at_least(forward.lower)} at δ = {certified.delta:g} with "
+        f"ε at least {rounding.at_least(forward.lower)} at δ = {certified.delta:g} with "
         f"{words.percent(forward.confidence)} confidence"
     )
     yield f"method: {forward.method}, {forward.n} trials"
@@ -285,7 +285,7 @@ def _lines(certified: _Certified) -> Iterator[str]:
         yield (
             "Read as given, where a positive answer or a large score speaks for the target record, "
             "the attack is wrong more often than right. Reversed it shows a leak: with both "
-            f"directions tried, each at α/2, ε >= {rounding.at_least(opposite.lower)}."
+            f"directions tried, each at α/2, ε at least {rounding.at_least(opposite.lower)}."
         )
     elif forward.lower <= 0:
         yield (

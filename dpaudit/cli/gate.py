@@ -146,7 +146,7 @@ def _findings(result: AuditResult) -> Iterator[tuple[Word, list[str]]]:
     for claim in result.verdicts:
         if claim.verdict == "false":
             certified = at_least(claim.certified or 0.0)
-            said = f"certified ε >= {certified}, above the claimed {claim.claimed:g}"
+            said = f"certified ε at least {certified}, above the claimed {claim.claimed:g}"
             word = palette.WAIVER["active"] if claim.id in waived else palette.CLAIM["false"]
             yield word, [claim.id, said, *waived.get(claim.id, expected)]
     for gate in result.gates:

@@ -58,8 +58,8 @@ def beside(result: records.AuditResult) -> Iterator[records.FindingRecord]:
         if claim is None:
             continue
         leaks = [
-            f"ε ≥ {at_least(measurement.estimate.lower, 2)} for one {measurement.unit}, seen: "
-            f"{SEEN.get(measurement.observer or '', measurement.observer)}"
+            f"ε at least {at_least(measurement.estimate.lower, 2)} for one {measurement.unit}, "
+            f"seen: {SEEN.get(measurement.observer or '', measurement.observer)}"
             for measurement in result.measurements
             if (measurement.model, measurement.epsilon) == key
             and measurement.metric == "epsilon"

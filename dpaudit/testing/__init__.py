@@ -191,7 +191,9 @@ def _check_decided(audit: BlackBoxAudit, epsilon: float, trials: int, *, measure
     if measured and (audit.control is None or not audit.control.found):
         control, missed = audit.control, "no violation could be planted"
         if control is not None:
-            missed = f"of {control.mutant} only ε >= {at_least(control.certified)} is certified"
+            missed = (
+                f"of {control.mutant} only ε at least {at_least(control.certified)} is certified"
+            )
         raise InputError(
             f"on pair {audit.pair} this test finds no violation of ε = {epsilon:g}: {missed} (seed "
             f"{audit.seed}); use more trials, another pair or score, or leave out detectable to "
@@ -209,7 +211,7 @@ def _accusation(audit: BlackBoxAudit, epsilon: float, false_alarm: float, trials
             "any time)"
         )
     return (
-        f"(ε = {epsilon:g}, δ = {audit.delta:g})-DP is false: ε >= "
+        f"(ε = {epsilon:g}, δ = {audit.delta:g})-DP is false: ε at least "
         f"{at_least(audit.epsilon.lower)} is certified{ended} (a true claim fails with probability "
         f"at most {false_alarm:g}). Witness: {event}; on pair "
         f"{audit.pair} it happened in {rates[1]:.3%} of the trials on D' and in "

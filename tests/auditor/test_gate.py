@@ -279,19 +279,19 @@ def test_epsilon_passes_only_where_a_mutant_was_found() -> None:
     passed = judged(0.9, control(1.5, 1.4))
     assert passed.outcome == "pass"
     # The reason names the pair and what was measured.
-    assert "here: certified ε >= 0.900, not above 1" in passed.reason
-    assert "finds noise for ε = 1.5 (certified ε >= 1.400)" in passed.reason
+    assert "here: certified ε at least 0.900, not above 1" in passed.reason
+    assert "finds noise for ε = 1.5 (certified ε at least 1.400)" in passed.reason
     # Without a measured control there is no pass, however many trials there are.
     assert judged(0.9).outcome == "inconclusive"
     # The mutant with noise for 4 times the claim is certified as only 0.81: the pair shows little.
     weak = judged(0.0, control(4.0, 0.81))
     assert weak.outcome == "inconclusive"
-    assert "also misses noise for ε = 4 (certified ε >= 0.810)" in weak.reason
+    assert "also misses noise for ε = 4 (certified ε at least 0.810)" in weak.reason
     # Only a violation larger than required was found.
     large = judged(0.9, control(1.5, 0.99), control(2.0, 1.9))
     assert large.outcome == "inconclusive"
     assert "cannot find 1.5; " in large.reason
-    assert "finds noise for ε = 2 (certified ε >= 1.900)" in large.reason
+    assert "finds noise for ε = 2 (certified ε at least 1.900)" in large.reason
     assert judged(1.9, control(1.5, 2.8, 2.0), epsilon=2.0).outcome == "pass"
     assert judged(1.9, control(1.5, 1.95, 2.0), epsilon=2.0).outcome == "inconclusive"
 
@@ -388,9 +388,9 @@ def test_a_kind_that_no_gate_makes_joint_has_another_remedy() -> None:
 def test_a_pass_says_on_which_side_of_the_limit_the_interval_lies() -> None:
     measured = [measurement_of(0.3, 0.35)]
     most = judge(Gate(metric="attack.accuracy", max=0.35), POINTS, measured)
-    assert "0.325 [0.3, 0.35] does not exceed 0.35. " in most.reason
+    assert "32 of 100 (30 to 35) does not exceed 35. " in most.reason
     least = judge(Gate(metric="attack.accuracy", min=0.3), POINTS, measured)
-    assert "0.325 [0.3, 0.35] is not below 0.3. " in least.reason
+    assert "32 of 100 (30 to 35) is not below 30. " in least.reason
     # What attacks find little of may be a weak attack's; what recommends well is not.
     assert most.reason.endswith(most.strength)
     assert most.strength
@@ -398,18 +398,23 @@ def test_a_pass_says_on_which_side_of_the_limit_the_interval_lies() -> None:
     assert not judge(Gate(metric="utility.ndcg", min=0.3), POINTS, useful).strength
 
 
-@pytest.mark.parametrize("metric", ["leak", "attack.advantage"])
-def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(metric: str) -> None:
+@pytest.mark.cases(
+    ("metric", "limit", "number"),
+    [("leak", "0.2", "0.35 (0.3 to 0.4)"), ("attack.advantage", "20", "35 of 100 (30 to 40)")],
+)
+def test_a_pass_on_a_leak_is_about_the_attacks_that_were_run(
+    metric: str, limit: str, number: str
+) -> None:
     gate = Gate.model_validate({"metric": metric, "max": 0.2})
     low, high = (
         measurement_of(*ends, metric=metric, pair="here") for ends in ((0.0, 0.1), (0.3, 0.4))
     )
     passed = judge(gate, POINTS, [low])
     assert passed.outcome == "pass"
-    assert "does not exceed 0.2 " in passed.reason
+    assert f"does not exceed {limit} " in passed.reason
     failed = judge(gate, POINTS, [low, high.model_copy(update={"epsilon": 2.0})])
     assert failed.outcome == "fail"
-    assert "one, here: 0.35 [0.3, 0.4] lies above 0.2" in failed.reason
+    assert f"one, here: {number} lies above {limit}" in failed.reason
 
 
 @pytest.mark.cases(
@@ -444,7 +449,7 @@ def test_what_narrows_an_interval_is_named(
     measured = [measurement_of(0.4, 0.6, metric=metric, **changes)]
     judged = judge(gate, POINTS, measured, kind=kind)
     assert judged.outcome == "inconclusive"
-    assert judged.reason.endswith(f"straddles 0.5: use more {more}")
+    assert judged.reason.endswith(f": use more {more}")
 
 
 def test_a_number_as_the_threshold_of_epsilon_has_its_own_power() -> None:
@@ -592,7 +597,7 @@ def test_an_attack_that_is_always_wrong_is_no_pass(
     area = measurement_of(lower, upper, metric="attack.auc", attack=STRONGEST)
     judged = judge(Gate(metric="attack.auc", max=0.6), POINTS, [area])
     assert judged.outcome == outcome
-    assert ("reverse attack may have 0." in judged.reason) == (outcome == "inconclusive")
+    assert ("reverse attack may have " in judged.reason) == (outcome == "inconclusive")
 
 
 @pytest.mark.cases(

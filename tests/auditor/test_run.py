@@ -328,10 +328,10 @@ def test_a_gate_passes_only_on_a_pair_whose_control_was_found() -> None:
 
     silent, controls = judged("support-threshold")
     assert silent.outcome == "inconclusive"
-    assert "misses noise for ε = 4 (certified ε >= 0)" in silent.reason
+    assert "misses noise for ε = 4 (certified ε at least 0)" in silent.reason
     passed, controls = judged("support-threshold", "tight")
     assert passed.outcome == "pass"
-    assert "tight: certified ε >= 0.9" in passed.reason
+    assert "tight: certified ε at least 0.9" in passed.reason
     assert "finds noise for ε = 1.5" in passed.reason
     control = controls["tight"]
     assert control is not None

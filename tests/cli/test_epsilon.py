@@ -165,7 +165,7 @@ def test_text_fits_80_columns() -> None:
 def test_text_says_the_same_rounded_down(files: dict[str, tuple[Path, Path]]) -> None:
     lines = of_files(files["npy"], *ARGUMENTS).stdout.splitlines()
     floor = math.floor(direct("label").lower * 1000) / 1000
-    assert lines[0] == f"ε >= {floor:.3f} at δ = 1e-05 with 90 % confidence"
+    assert lines[0] == f"ε at least {floor:.3f} at δ = 1e-05 with 90 % confidence"
     assert lines[1] == f"method: label test, {direct('label').n} trials"
     assert lines[2].startswith("kind: frequentist")
     assert lines[3].startswith("event: score ")
@@ -234,7 +234,7 @@ def test_a_seed_is_drawn_and_printed(files: dict[str, tuple[Path, Path]]) -> Non
         assert first["seed"] != second["seed"]
         again = of_files(files["csv"], "--method", method, "--seed", first["seed"])
         assert again.stdout.splitlines()[-1] == f"seed: {first['seed']}"
-        assert f"ε >= {math.floor(first['epsilon_lower'] * 1000) / 1000:.3f}" in again.stdout
+        assert f"ε at least {math.floor(first['epsilon_lower'] * 1000) / 1000:.3f}" in again.stdout
     assert "seed" not in of_files(files["csv"], "--method", "gdp").stdout
 
 
@@ -440,7 +440,7 @@ def test_an_attack_that_is_always_wrong_certifies_what_its_reverse_does_at_half_
         text, reverse = both_directions(*arguments)
         assert reverse == expected.lower > 0.1
         assert "Reversed it shows a leak" in text
-        assert f"each at α/2, ε >= {at_least(expected.lower)}." in text
+        assert f"each at α/2, ε at least {at_least(expected.lower)}." in text
         assert "no leak" not in text
 
 

@@ -164,9 +164,9 @@ def test_what_leaks_beside_a_claim_is_a_finding_and_breaks_nothing() -> None:
     assert (finding.model, finding.about) == ("published", "beside-claim")
     said, first, second, third = re.split(": (?=ε)|; ", finding.text)
     assert said.startswith("More than the claimed ε = 1 ")
-    assert first.startswith("ε ≥ 3.84 for one interaction, seen: the list ")
-    assert second.startswith("ε ≥ 2.50 for one user, seen: the scores ")
-    assert third == "ε ≥ 1.50 for one user, seen: of a plug-in."
+    assert first.startswith("ε at least 3.84 for one interaction, seen: the list ")
+    assert second.startswith("ε at least 2.50 for one user, seen: the scores ")
+    assert third == "ε at least 1.50 for one user, seen: of a plug-in."
     wide = stated.model_copy(update={"also": ("own-list",)})
     points = [base.points[0].model_copy(update={"claim": wide})]
     assert verdicts(base.models, points, games)[0].verdict == "false"

@@ -1,13 +1,12 @@
-"""Shares as natural frequencies."""
+"""What attackers find beside a guess and a limit."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from dpaudit.reports.frequency import Frequency, base_of, counted, false_alarms, out_of, shares
+from dpaudit.reports.frequency import Frequency
 from tests.support.records import accuracy
 
 
@@ -59,40 +58,6 @@ def test_a_detail_says_over_how_many_trainings_a_range_is() -> None:
     assert detail == "The range of 19 judged trainings is 10 to 17."
 
 
-@pytest.mark.cases(
-    ("rate", "shown"),
-    [
-        (0.01, "1 false alarm in 100"),
-        (0.001, "1 false alarm in 1,000"),
-        (0.05, "5 false alarms in 100"),
-        (0.025, "25 false alarms in 1,000"),
-        (0.0, "no false alarm"),
-    ],
-)
-def test_rates_of_false_alarms(rate: float, shown: str) -> None:
-    assert false_alarms(rate) == shown
-
-
-def test_the_base_is_at_most_a_million() -> None:
-    assert base_of(0.5, 1.4e-6) == 10**6
-    assert out_of(1e-9, 10**6) == "under 1 of 1,000,000"
-    assert counted(0.12345, 10_000) == "1,234"
-
-
 def test_ends_beyond_all_or_none_are_cut() -> None:
     frequency = Frequency(accuracy(0.5, -1e308, 1e308), "a", "users are recognised", 0.2)
     assert frequency.between == "0 to 100"
-
-
-@pytest.mark.cases(
-    ("value", "kind", "said"),
-    [
-        (0.42, "range", "42 of 100 (33 to 51 in 9 trainings)"),
-        (0.42, "frequentist", "42 of 100 (33 to 51)"),
-        (0.0042, "frequentist", "4 of 1,000 (3 to 6)"),
-        (0.0, "frequentist", "0 of 100 (0 to 0)"),
-    ],
-)
-def test_shares_are_frequencies_with_their_ranges(value: float, kind: Any, said: str) -> None:
-    number = accuracy(value, 0.8 * value, 1.2 * value).estimate.changed(kind=kind, n=9)
-    assert shares(number) == said

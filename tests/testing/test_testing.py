@@ -79,14 +79,14 @@ def test_a_false_claim_fails_with_its_witness() -> None:
     )
     message = str(caught.value)
     assert "\n" not in message
-    assert message.startswith("(ε = 0.5, δ = 0.001)-DP is false: ε >= ")
+    assert message.startswith("(ε = 0.5, δ = 0.001)-DP is false: ε at least ")
     assert f"Witness: {audit.event}; on pair 0" in message
     assert "probability at most 1e-06" in message
     assert (
         f"({audit.event.trials} trials in all; itself score; repeat with trials=20000, seed=0)"
         in message
     )
-    certified = re.search(r"ε >= ([\d.]+) is certified", message)
+    certified = re.search(r"ε at least ([\d.]+) is certified", message)
     assert certified is not None
     # Rounded down, so that what is written is certified.
     assert audit.epsilon.lower - 0.001 < float(certified[1]) <= audit.epsilon.lower
@@ -268,7 +268,7 @@ def test_a_score_that_sees_nothing_is_no_test() -> None:
             laplace, (0.0, 1.0), 1.0, trials=4000, detectable=1.8, score=np.zeros_like, seed=0
         )
     said = str(caught.value)
-    assert "ε = 1.8 planted in the values only ε >= 0 is certified (seed 0)" in said
+    assert "ε = 1.8 planted in the values only ε at least 0 is certified (seed 0)" in said
     assert "leave out detectable" in said
     assert "\n" not in said
 

@@ -67,7 +67,7 @@ def witnessed(result: AuditResult, label: str) -> Iterator[str]:
         if (bound.model, bound.observer) != (label, WITNESS):
             continue
         tells = (
-            f"tells which {bound.unit}s were deleted, ε ≥ "
+            f"tells which {bound.unit}s were deleted, ε at least "
             f"{rounding.at_least(bound.estimate.lower, 2)}, however well they are forgotten"
             if bound.estimate.lower > 0
             else f"was not shown to tell which {bound.unit}s were deleted"
@@ -79,7 +79,7 @@ def sentence(result: AuditResult, label: str, unit: str) -> str:
     """Return what became of one kind of target, with its numbers and those before the deletion."""
     how = UNLEARNING[_method(result, label) or "retrain"]
     certified = _teller(result, label, unit).estimate.lower
-    bound = f" (ε ≥ {rounding.at_least(certified, 2)})" if certified > 0 else ""
+    bound = f" (ε at least {rounding.at_least(certified, 2)})" if certified > 0 else ""
     parts = [f"Deletion by {how}.", _plainly(result, label, unit, bound)]
     parts += _left(result, label, unit)
     if label in result.timing.deletions:

@@ -120,8 +120,9 @@ def repeated(
     sentence = f"{_BEYOND}, so the bound is that of {count} calls in fresh processes"
     if alone.epsilon.lower <= (claim or 0.0) < bound:
         sentence = (
-            f"{_BEYOND}: {count} calls in fresh processes do not repeat the ε >= {at_least(bound)} "
-            "that calls in one process show, as where noise or a state is kept between calls"
+            f"{_BEYOND}: {count} calls in fresh processes do not repeat the ε of at least "
+            f"{at_least(bound)} that calls in one process show, as where noise or a state is kept "
+            "between calls"
         )
     return alone, sentence
 
@@ -150,7 +151,10 @@ def _withheld(certificate: OutputCertificate, why: str) -> tuple[OutputCertifica
     """Return the certificate with the bound that always holds, and why it has no other."""
     bound = certificate.epsilon.lower
     nothing = replace(certificate, epsilon=certificate.epsilon.changed(lower=0.0))
-    return nothing, f"the ε >= {at_least(bound)} of calls in one process is not certified: {why}"
+    return (
+        nothing,
+        f"the ε of at least {at_least(bound)} of calls in one process is not certified: {why}",
+    )
 
 
 _Draw = Callable[[int], Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from operator import attrgetter
 
-from dpaudit.auditor.gate import Ruling
+from dpaudit.auditor.gate import Ruling, spelling_of
 from dpaudit.config.gate import Gate
 from dpaudit.record.result import Measurement
 
@@ -70,7 +70,10 @@ def controlled(gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
         one for one in measurement.planted if one.limit == gate.max and math.isclose(one.leak, size)
     ]
     most = _most(gate, measurement)
-    found, leak = _amount(measurement, measurement.estimate.value), _amount(measurement, size)
+    found, leak = (
+        _amount(gate, measurement, measurement.estimate.value),
+        _amount(gate, measurement, size),
+    )
     if size <= chance(measurement.metric, measurement.at):
         return Ruling(
             "inconclusive",
@@ -90,7 +93,7 @@ def controlled(gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
         attacks = "attack" if least.attacks == 1 else "attacks"
         strength = (
             f"Attackers tried ({least.attacks} {attacks}, {trainings} of their own) find at most "
-            f"{_amount(measurement, most)}; a leak of {leak}, planted, was caught in "
+            f"{_amount(gate, measurement, most)}; a leak of {leak}, planted, was caught in "
             f"{least.caught} of {least.runs}. A stronger attacker may find more."
         )
         return ruling._replace(reason=f"{ruling.reason}. {strength}", strength=strength)
@@ -100,7 +103,7 @@ def controlled(gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:
     elif least.runs:
         strength = (
             f"{found} found, but a planted leak of {leak} would have passed too (they find "
-            f"{_amount(measurement, least.shown)}): too weak to tell"
+            f"{_amount(gate, measurement, least.shown)}): too weak to tell"
         )
     else:
         strength = (
@@ -119,8 +122,8 @@ def _most(gate: Gate, measurement: Measurement) -> float:
     return max(census.upper if gate.of == "this-model" else census.worst)
 
 
-def _amount(measurement: Measurement, value: float) -> str:
-    amount = f"{100 * max(value, 0):.2g} of 100" if value < 0.995 else "all"
+def _amount(gate: Gate, measurement: Measurement, value: float) -> str:
+    amount = spelling_of(measurement, gate.threshold).value(value) if value < 1 else "all"
     if measurement.metric == "attack.auc":
         return f"{amount} comparisons"
     return amount if measurement.metric == "attack.tpr" else f"{amount} beyond false alarms"
@@ -158,6 +161,6 @@ def _learning(gate: Gate, measurement: Measurement, most: float) -> str:
         return ""
     return (
         f"attackers with {last.calibrating} trainings of their own find "
-        f"{_amount(measurement, last.gain)} more than with {before.calibrating}, and at this pace "
-        "with more of them exceed the limit"
+        f"{_amount(gate, measurement, last.gain)} more than with {before.calibrating}, and at this "
+        "pace with more of them exceed the limit"
     )

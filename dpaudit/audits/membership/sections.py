@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from dpaudit.audits.deletion import sections as deletion
 from dpaudit.audits.membership import tables
+from dpaudit.core.frequency import base_of, false_alarms, out_of, shares
 from dpaudit.core.membership import OBSERVERS, SEEN, WITNESS
 from dpaudit.record.metric import ATTACKS
 from dpaudit.record.result import DataRecord, Measurement, ModelRecord
 from dpaudit.reports import columns, digest, palette, words
 from dpaudit.reports.chart_parts import Chart, Look
-from dpaudit.reports.frequency import Frequency, base_of, false_alarms, out_of, shares
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections.base import ACCOUNTS_UNTRIED, GAMES_UNTRIED, Printed, Sections
 from dpaudit.reports.sections.charts import certified_chart
 from dpaudit.reports.table import NONE, Column, Table

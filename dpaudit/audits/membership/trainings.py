@@ -25,13 +25,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpaudit.auditor.gate import Needed, Ruling, Trainings, compare_interval
+from dpaudit.auditor.gate import Needed, Ruling, Trainings, compare_interval, spelling_of
 from dpaudit.auditor.trainings import joint_mean
 from dpaudit.audits.membership.calibration import coins_needed
 from dpaudit.audits.membership.config import MOST_CALIBRATING, default_calibrating
 from dpaudit.audits.membership.controls import controlled
 from dpaudit.bounds.frequentist.intervals import draws_needed, next_exceeds, share_wealth
 from dpaudit.config.gate import NEXT, Gate, picked_by, rated
+from dpaudit.core.frequency import Spelling
 from dpaudit.core.rounding import percent
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, Family, Measurement, Outcome
@@ -251,14 +252,15 @@ class JudgedTrainings(Trainings):
         """
         if gate.of == "this-model":
             return self._at_hand(gate, measurement, census)
-        shown = _shown(census)
+        spelling = spelling_of(measurement, gate.threshold)
+        shown, limit = _shown(census, spelling), spelling.limit(gate.threshold)
         if self.alpha <= 0:
             return Ruling(
                 "inconclusive",
                 f"{shown} other gates and claims take the whole error probability",
                 "remove some of them, or lower audit.confidence",
             )
-        limit, beyond = gate.threshold, "above" if gate.min is None else "below"
+        beyond = "above" if gate.min is None else "below"
         count, numbers = len(census.values), len(self.of_numbers)
         surely = _surely(gate, census)
         by = ", by its own interval," if census.alpha else ""
@@ -267,20 +269,23 @@ class JudgedTrainings(Trainings):
             return Ruling(
                 "fail",
                 f"{shown} {sum(surely)} of {count} judged trainings {_are(sum(surely))}"
-                f"{', by their own intervals,' if by else ''} {beyond} {limit:g}, so more than "
+                f"{', by their own intervals,' if by else ''} {beyond} {limit}, so more than "
                 f"{percent(self.alpha, 2, ROUND_FLOOR)} of trainings are",
             )
         if paid and all(surely):
             which = "the judged training is" if count == 1 else f"all {count} judged trainings are"
-            return Ruling("fail", f"{shown} {which}{by} {beyond} {limit:g}")
-        return self._next(gate, measurement, census)
+            return Ruling("fail", f"{shown} {which}{by} {beyond} {limit}")
+        return self._next(gate, measurement, census, spelling)
 
-    def _next(self, gate: Gate, measurement: Measurement, census: Census) -> Ruling:
+    def _next(
+        self, gate: Gate, measurement: Measurement, census: Census, spelling: Spelling
+    ) -> Ruling:
         """Judge whether the next training keeps a threshold that no certificate breaks."""
-        count, shown = len(census.values), _shown(census)
+        count, shown = len(census.values), _shown(census, spelling)
         may, seen = sum(may_break(gate, measurement, census)), sum(breaks(gate, census.values))
         perhaps = ", or may be by the reverse attack or missing answers" if may > seen else ""
-        beyond = f"{'above' if gate.min is None else 'below'} {gate.threshold:g}{perhaps}"
+        side = "above" if gate.min is None else "below"
+        beyond = f"{side} {spelling.limit(gate.threshold)}{perhaps}"
         tally = f"{may or 'none'} of {count} judged trainings {_are(may)} {beyond}"
         if count == 1:
             tally = f"the judged training is {'' if may else 'not '}{beyond}"
@@ -337,7 +342,9 @@ class JudgedTrainings(Trainings):
         """Judge whether every judged training keeps a threshold, with the sampling of targets."""
         limit, mirror = gate.threshold, entry(measurement.metric).mirror
         low, high = min(census.lower), max(census.upper)
-        shown = f"{_shown(census)} with the sampling of targets {low:.4g} to {high:.4g},"
+        spelling = spelling_of(measurement, limit)
+        most, sampled = spelling.limit(limit), spelling.between(low, high)
+        shown = f"{_shown(census, spelling)} with the sampling of targets {sampled},"
         if not self.hold:
             return Ruling(
                 "inconclusive",
@@ -347,18 +354,19 @@ class JudgedTrainings(Trainings):
         falls = gate.min is not None
         surely, beyond = _surely(gate, census), "below" if falls else "above"
         if any(surely):
-            return Ruling("fail", f"{shown} {beyond} {limit:g} in {sum(surely)} of {len(surely)}")
+            return Ruling("fail", f"{shown} {beyond} {most} in {sum(surely)} of {len(surely)}")
         if any(breaks(gate, census.lower if falls else census.upper)):
             times = _targets(census, limit)
             remedy = f"use {f'about {times} times the' if times else 'more'} targets"
-            return Ruling("inconclusive", f"{shown} which straddles {limit:g}", remedy)
+            return Ruling("inconclusive", f"{shown} which straddles {most}", remedy)
         if not falls and mirror is not None and any(breaks(gate, [mirror - low])):
             return Ruling(
                 "inconclusive",
-                f"{shown} but the reverse attack may have {mirror - low:.4g}, above {limit:g}",
+                f"{shown} but the reverse attack may have {spelling.value(mirror - low)}, above "
+                f"{most}",
                 "correct the direction of the scores",
             )
-        return Ruling("pass", f"{shown} not {beyond} {limit:g}")
+        return Ruling("pass", f"{shown} not {beyond} {most}")
 
 
 def _targets(census: Census, limit: float) -> int | None:
@@ -381,13 +389,14 @@ def _allowed(draws: int, alpha: float) -> int:
     return math.floor(alpha * (draws + 1) * (1 + 1e-9)) - 1
 
 
-def _shown(census: Census) -> str:
-    """Return the mean over the judged trainings with its range, in words."""
+def _shown(census: Census, spelling: Spelling) -> str:
+    """Return the mean over the judged trainings with its range, or the interval of a single one."""
     values = census.values
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return f"{mean:.4g} [{census.lower[0]:.4g}, {census.upper[0]:.4g}] in one training:"
-    return f"{mean:.4g} ({min(values):.4g} to {max(values):.4g} in {len(values)} trainings):"
+    mean, several = spelling.value(sum(values) / len(values)), len(values) > 1
+    rows = (values, values) if several else (census.lower, census.upper)
+    ends = spelling.between(min(rows[0]), max(rows[1]))
+    trainings = f" in {len(values)} trainings" if several else ""
+    return f"{mean} ({ends}{trainings}):"
 
 
 def _are(count: int) -> str:

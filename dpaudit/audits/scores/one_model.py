@@ -27,8 +27,9 @@ from dpaudit.bounds.outcomes import check_alpha
 from dpaudit.core.errors import InputError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.foreign import foreign
+from dpaudit.core.frequency import Spelling, base_of
 from dpaudit.core.messages import show
-from dpaudit.core.rounding import at_least, at_most
+from dpaudit.core.rounding import at_least
 from dpaudit.core.streams import generator
 from dpaudit.record.result import GateRecord, Outcome
 
@@ -93,22 +94,22 @@ def _numbers(name: str, corrected: Corrected) -> list[tuple[str, Estimate | None
 
 def _of_rate(estimate: Estimate, limit: float, *, mirror: bool) -> tuple[Outcome, str]:
     """Judge an AUC, whose reverse attack counts too, or a rate."""
-    low, high = at_least(estimate.lower, 3), at_most(estimate.upper, 3)
-    interval = f"{estimate.value:.3f} [{low}, {high}]"
+    spelling = Spelling(base_of(estimate.value, 0.0, limit))
+    interval = spelling.interval(estimate)
     most = max(estimate.upper, 1 - estimate.lower) if mirror else estimate.upper
     if estimate.lower > limit:
         return "fail", f"{interval} lies above"
     if most <= limit:
         return "pass", f"{interval} lies below"
     if estimate.upper <= limit:
-        return "inconclusive", f"{interval}: the reverse attack may have {most:.3g}"
+        return "inconclusive", f"{interval}: the reverse attack may have {spelling.value(most)}"
     return "inconclusive", f"{interval} straddles it: more rows narrow it"
 
 
 def _of_epsilon(estimate: Estimate, limit: float, corrected: Corrected) -> tuple[Outcome, str]:
     """Judge a lower bound on ε, which passes only if a larger leak would have been found."""
     planted, word = corrected.planted, "certified " if corrected.equal else ""
-    certified = f"{word}ε >= {at_least(estimate.lower, 2)}"
+    certified = f"{word}ε at least {at_least(estimate.lower, 2)}"
     if estimate.lower > limit:
         return "fail", certified
     if estimate.value > limit:

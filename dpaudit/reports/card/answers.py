@@ -100,7 +100,7 @@ def _claim(verdict: VerdictRecord) -> str:
     """Return a claim with its certified bound, its verdict and the smallest leak that is caught."""
     claimed = f"{verdict.model}: ε = {words.epsilon(verdict.claimed or 0)} is claimed"
     bound = verdict.certified
-    certified = "" if bound is None else f", ε ≥ {rounding.at_least(bound, 2)} is certified"
+    certified = "" if bound is None else f", ε at least {rounding.at_least(bound, 2)} is certified"
     power = ""
     if verdict.factor is not None and verdict.verdict != "false":
         power = f", copies that leak {words.caught([verdict])} are caught"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dpaudit.config.gate import Gate
 from dpaudit.core import rounding
+from dpaudit.core.frequency import counted, out_of
 from dpaudit.record.fields import SHARED
 from dpaudit.record.metrics import entry, table
 from dpaudit.record.result import (
@@ -22,7 +23,7 @@ from dpaudit.record.result import (
     worst,
 )
 from dpaudit.record.storage import NAME
-from dpaudit.reports import digest, frequency, palette, words
+from dpaudit.reports import digest, palette, words
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter
 from dpaudit.reports.sections.base import sections_of
@@ -103,7 +104,7 @@ def _wrong(result: AuditResult, *, gated: bool) -> Iterator[str]:
     kept = [verdict for verdict in result.verdicts if verdict.verdict == "survived"]
     if kept:
         yield f"Where claims survived, a leak of {words.caught(kept)} is caught."
-    wrong = frequency.out_of(1 - result.family.confidence, 100)
+    wrong = out_of(1 - result.family.confidence, 100)
     if result.stopping:
         yield f"At most {wrong} such runs call a true claim false."
     elif gated and result.outcome in ("go", "stop"):
@@ -133,9 +134,9 @@ def _of_hero(record: GateRecord, row: Frequency | None) -> Iterator[str]:
     if number and number.learning and number.learning[-1].lower > 0 and row:
         before, last = number.learning[-2:]
         yield (
-            f"Perhaps not all: attackers find {frequency.counted(before.value, row.base)} with "
+            f"Perhaps not all: attackers find {counted(before.value, row.base)} with "
             f"{before.calibrating} trainings of their own, "
-            f"{frequency.out_of(last.value, row.base)} with {last.calibrating}."
+            f"{out_of(last.value, row.base)} with {last.calibrating}."
         )
 
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from dpaudit.core import rounding
 from dpaudit.core.claim import LONGEST
 from dpaudit.core.exit_codes import exit_code
+from dpaudit.core.frequency import base_of, out_of
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, Outcome, VerdictRecord
-from dpaudit.reports import digest, frequency, palette, words
+from dpaudit.reports import digest, palette, words
+from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
 from dpaudit.reports.sections.outcome import Decision, Step, decision_of, steps
@@ -51,7 +53,7 @@ class Screen:
     decision: Decision
     ended: str
     who: str
-    rows: Sequence[frequency.Frequency]
+    rows: Sequence[Frequency]
     left_out: str
     claims: Table
     warnings: Sequence[str]
@@ -70,7 +72,7 @@ class Screen:
     @property
     def end(self) -> str:
         """Return the right end of the meter's scale as a frequency."""
-        return frequency.out_of(self.scale, frequency.base_of(self.scale, self.scale, self.scale))
+        return out_of(self.scale, base_of(self.scale, self.scale, self.scale))
 
     @property
     def sentences(self) -> list[str]:
@@ -86,7 +88,7 @@ class Screen:
         return f"Found: how many {' or '.join(clauses)}.{below} {self.left_out}".rstrip()
 
 
-def sentence(row: frequency.Frequency) -> str:
+def sentence(row: Frequency) -> str:
     """Return a row of the meter as a sentence that names its model."""
     return f"{row.measurement.model}, {row.attacker}: {row.sentence}."
 
@@ -110,7 +112,7 @@ def of(result: AuditResult) -> Screen:
     )
 
 
-def _left_out(rows: Sequence[frequency.Frequency]) -> str:
+def _left_out(rows: Sequence[Frequency]) -> str:
     most, free = max(rows, key=lambda row: row.value), sum(row.limit is None for row in rows)
     has = "1 has" if free == 1 else f"{free} have"
     return f"{len(rows)} more: the most is {most.counts[0]}; {has} no limit."

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpaudit.core import rounding
+from dpaudit.core.frequency import shares
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import AuditResult, Measurement, ModelRecord, VerdictRecord, WaiverRecord
 from dpaudit.record.verdicts import remedy
 from dpaudit.reports import digest, palette, words
-from dpaudit.reports.frequency import shares
 from dpaudit.reports.sections.base import sections_of
 from dpaudit.reports.table import Table
 
@@ -114,7 +114,7 @@ def _claims(result: AuditResult, sweep: list[VerdictRecord]) -> Iterator[str]:
         )
         yield (
             f"Where ε = {words.epsilon(worst.claimed or 0)} is claimed, "
-            f"ε ≥ {rounding.at_least(worst.certified or 0, 2)} is certified with {sure} "
+            f"ε at least {rounding.at_least(worst.certified or 0, 2)} is certified with {sure} "
             f"confidence over the whole run. {_game(worst, claims)}"
         )
     kept = [record for record in sweep if record.verdict == "survived"]
@@ -177,7 +177,7 @@ def _leaks(result: AuditResult, model: ModelRecord, sweep: list[VerdictRecord]) 
         most = max(certified, key=lambda record: record.certified or 0)
         where = f" {_at([most])}" if len(sweep) > 1 else ""
         yield (
-            f"ε ≥ {rounding.at_least(most.certified or 0, 2)} is certified{where}. "
+            f"ε at least {rounding.at_least(most.certified or 0, 2)} is certified{where}. "
             f"{_game(most, digest.claims(result))}"
         )
     points = {(record.model, record.epsilon) for record in free}

@@ -97,7 +97,7 @@ def test_a_certified_bound_says_not_forgotten(make: Make) -> None:
     result = deleted(make, 0.5, True, True)
     said = verdict(result)
     assert said.startswith("Deletion by its own method. NOT FORGOTTEN: ")
-    assert said.endswith("(ε ≥ 0.50).")
+    assert said.endswith("(ε at least 0.50).")
     assert "scores of the target's own" in said
     assert word(result, "own", "interaction") == palette.NOT_FORGOTTEN
 
@@ -238,7 +238,10 @@ def test_a_card_says_what_was_deleted_what_was_tried_and_what_became_of_it(make:
 
 @pytest.mark.parametrize(
     ("lower", "said"),
-    [(2.5, "tells which interactions were deleted, ε ≥ 2.50"), (0.0, "was not shown to tell")],
+    [
+        (2.5, "tells which interactions were deleted, ε at least 2.50"),
+        (0.0, "was not shown to tell"),
+    ],
 )
 def test_who_saw_both_models_has_a_sentence_of_its_own(make: Make, lower: float, said: str) -> None:
     result = deleted(make, 0.0, True, True, before=True)

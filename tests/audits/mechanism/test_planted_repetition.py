@@ -160,7 +160,7 @@ def test_kept_noise_of_a_module_is_drawn_again() -> None:
     """
     result = audit(ONCE_AND_FRESH, *PAIR, trials=200, claim=1.0, confidence=0.999, score=values)
     assert result.epsilon.lower <= 0.1
-    assert "do not repeat the ε >=" in str(result.repetition)
+    assert "do not repeat the ε of at least" in str(result.repetition)
 
 
 @pytest.mark.long

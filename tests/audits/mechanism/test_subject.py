@@ -608,7 +608,7 @@ def test_what_is_not_repeated_is_told_and_passes_no_gate(project: Project) -> No
     result = project.run("--allow-code", *options)
     assert result.exit_code == 4, result.output
     said = " ".join(result.stdout.split())
-    assert "do not repeat the ε >=" in said
+    assert "do not repeat the ε of at least" in said
     assert "and fresh processes do not repeat" in said
     assert project.measurement().estimate.lower == 0
 

@@ -91,7 +91,7 @@ def test_more_than_a_claim_is_marked_only_where_the_claim_is_about_it(make: Make
     assert table.marked == {(0, len(table.header) - 1)}
     [said] = verdicts.of(record(make, bounds, {}))
     assert said.badge is palette.CLAIM["false"]
-    assert "Where ε = 1 is claimed, ε ≥ 1.50 is certified" in said.text
+    assert "Where ε = 1 is claimed, ε at least 1.50 is certified" in said.text
     assert "The attacker sees the scores of the target's own " in said.text
     users = {"adjacency": "user-add-remove", "also": ("own-list",)}
     table = tables.tables(record(make, bounds, users))[0]

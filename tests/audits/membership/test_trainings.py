@@ -302,7 +302,7 @@ def test_trainings_at_hand_are_judged_by_their_own_intervals(
 def test_the_reverse_of_an_attack_keeps_trainings_at_hand_from_passing() -> None:
     observed, chosen = census(np.array([0.05, 0.06])), gate(of="this-model")
     said, reason, *_ = JudgedTrainings.of([], ALPHA).judge(chosen, measured(observed), observed)
-    assert (said, "the reverse attack may have 0.97" in reason) == ("inconclusive", True)
+    assert (said, "the reverse attack may have 97 of 100" in reason) == ("inconclusive", True)
 
 
 def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
@@ -310,7 +310,7 @@ def test_reasons_name_counts_the_range_and_what_would_decide() -> None:
     coming = JudgedTrainings.of([(chosen, [one])], ALPHA)
     assert one.census is not None
     _, said, remedy, _ = coming.judge(chosen, one, one.census)
-    assert said.startswith("0.5 (0.48 to 0.52 in 12 trainings): none of 12 judged trainings")
+    assert said.startswith("50 of 100 (48 to 52 in 12 trainings): none of 12 judged trainings")
     assert said.endswith("19 judged trainings")
     assert remedy == "raise membership.trainings"
 

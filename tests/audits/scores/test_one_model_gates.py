@@ -57,7 +57,7 @@ def test_the_interval_decides(limits: Limits, outcomes: list[str]) -> None:
 @pytest.mark.cases(
     ("value", "lower", "planted", "outcome", "words"),
     [
-        (2.0, 1.2, 1.4, "fail", "certified ε >= 1.2"),
+        (2.0, 1.2, 1.4, "fail", "certified ε at least 1.2"),
         (2.0, 0.2, 1.4, "inconclusive", "the right guesses suggest 2"),
         (0.5, 0.2, 0.9, "inconclusive", "is found only 7 of 9 times"),
         (0.5, 0.2, 1.4, "pass", "planted by Laplace noise in these rows is found 20 of 20 times"),
@@ -81,7 +81,7 @@ def test_the_reverse_attack_counts() -> None:
     one = Corrected(500, equal=True, gamma=1.1, auc=number(0.45, 0.42, 0.49))
     [gate] = Limits(auc=0.55).judge(one)
     assert gate.outcome == "inconclusive"
-    assert "the reverse attack may have 0.58" in gate.reason
+    assert "the reverse attack may have 58 of 100" in gate.reason
 
 
 def test_what_is_refused_decides_nothing() -> None:

@@ -51,17 +51,21 @@ def inferred(
 @pytest.mark.cases(
     ("epsilons", "status", "line"),
     [
-        ((1.0, 3.0), "not met", "published: ε = 1 is claimed, ε ≥ 2.71 is certified; claim false."),
+        (
+            (1.0, 3.0),
+            "not met",
+            "published: ε = 1 is claimed, ε at least 2.71 is certified; claim false.",
+        ),
         (
             (3.0,),
             "met",
-            "published: ε = 3 is claimed, ε ≥ 2.71 is certified, copies that leak 1.25 times the "
-            "claim are caught; claim survived.",
+            "published: ε = 3 is claimed, ε at least 2.71 is certified, copies that leak 1.25 "
+            "times the claim are caught; claim survived.",
         ),
         (
             (3.0, 10.0),
             "undecided",
-            "published: ε = 10 is claimed, ε ≥ 2.71 is certified; claim too weak to tell.",
+            "published: ε = 10 is claimed, ε at least 2.71 is certified; claim too weak to tell.",
         ),
         ((3.0, math.inf), "gap", "No ε is claimed: published."),
     ],

@@ -42,9 +42,9 @@ def test_a_false_claim_names_the_bound_the_observer_the_attack_and_the_pair(make
         "claimed."
     )
     assert verdict.sentences[1] == (
-        "Where ε = 0.1 is claimed, ε ≥ 2.71 is certified with 95 % confidence over the whole run. "
-        "The attacker sees the predictions shown to one user; the attack is likelihood-ratio on "
-        "the pair support-threshold."
+        "Where ε = 0.1 is claimed, ε at least 2.71 is certified with 95 % confidence over the "
+        "whole run. The attacker sees the predictions shown to one user; the attack is "
+        "likelihood-ratio on the pair support-threshold."
     )
     assert verdict.sentences[2] == (
         "Too weak to tell at ε = 10: the games also miss copies that leak more than is claimed, "
@@ -94,8 +94,10 @@ def test_the_most_that_is_certified_without_a_claim_has_its_epsilon(make: Make) 
         [verdict] = verdicts.of(judged(base.model_copy(update={"points": points})))
         return verdict.text
 
-    assert "ε ≥ 2.71 is certified at ε = 0.1. The attack is likelihood-ratio" in text(0.1, 1.0)
-    assert "ε ≥ 2.71 is certified. The attack is likelihood-ratio" in text(1.0)
+    assert "ε at least 2.71 is certified at ε = 0.1. The attack is likelihood-ratio" in text(
+        0.1, 1.0
+    )
+    assert "ε at least 2.71 is certified. The attack is likelihood-ratio" in text(1.0)
 
 
 def test_a_claim_that_the_law_contradicts_is_undecided(make: Make) -> None:
