@@ -3,7 +3,7 @@
     python ci/affected.py              the default tests, and the long ones that are affected
     python ci/affected.py --all        all of them: nightly, and before a release
     python ci/affected.py --list       say what runs and why, and run nothing
-    python ci/affected.py --record     write ci/green.json if all that ran has passed
+    python ci/affected.py --record     write into ci/green.json what has passed
 
 Further arguments go to pytest. A module with tests that take long, or that need torch, is left out
 if nothing that it may read has changed since it last passed. `ci/green.json` has, for each such
@@ -332,7 +332,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the tests that a change may touch.")
     parser.add_argument("--all", action="store_true", help="leave nothing out")
     parser.add_argument("--list", action="store_true", help="run nothing")
-    parser.add_argument("--record", action="store_true", help="write ci/green.json if all passes")
+    parser.add_argument("--record", action="store_true", help="write ci/green.json of what passes")
     parser.add_argument("--torch", action="store_true", help="only say whether a test needs torch")
     options, more = parser.parse_known_args()
     if options.record and more:
@@ -412,14 +412,15 @@ class Results:
             self.lacking.add(_module(report.nodeid))
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Write the state, if that is asked for and nothing has failed."""
+        """Write the state of the modules that passed, if that is asked for."""
         plan = _plan()
-        if exitstatus or not plan["record"]:
+        if exitstatus > pytest.ExitCode.TESTS_FAILED or not plan["record"]:
             return
         # An older state is only of use where it is the present one, so that none is dropped.
-        passed = {name: old for name, old in plan["passed"].items() if name in plan["record"]}
-        for name in self.seconds.keys() & plan["record"].keys():
-            if name not in self.lacking and name not in plan["left out"]:
+        kept = plan["record"].keys() - self.lacking
+        passed = {name: old for name, old in plan["passed"].items() if name in kept}
+        for name in self.seconds.keys() & kept:
+            if name not in plan["left out"]:
                 passed[name] = [plan["record"][name], self.seconds[name]]
         lines = [
             f'"{name}": ["{state}", {took:.0f}]' for name, (state, took) in sorted(passed.items())

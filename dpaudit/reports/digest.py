@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from dpaudit.core.estimate import Estimate
-from dpaudit.record.result import AuditResult, ClaimRecord, GateRecord, Measurement, PointRecord
+from dpaudit.record.result import (
+    AuditResult,
+    ClaimRecord,
+    GateRecord,
+    Measurement,
+    PointRecord,
+    VerdictRecord,
+)
 from dpaudit.reports import words
 
 MORE = "more than claimed"
 # The end of a bound that breaks its claim, where there is little room.
 ABOVE = " > claim"
+# The share of the most that trials can certify, from which on they show no more.
+_NEAR = 0.9
 # The claim of each model at each ε.
 Claims = dict[tuple[str, float], ClaimRecord | None]
 
@@ -96,6 +106,29 @@ def swept_at(result: AuditResult, measurement: Measurement) -> str:
 def of(result: AuditResult, metric: str) -> list[Measurement]:
     """Return the measurements of a metric."""
     return [measurement for measurement in result.measurements if measurement.metric == metric]
+
+
+def most(game: Measurement, claim: ClaimRecord) -> float | None:
+    """Return the largest ε that the game's trials can certify; None if that is not known."""
+    from dpaudit.bounds.frequentist.labels import most_certified
+
+    bound = game.estimate
+    if bound.kind != "frequentist" or bound.n == 0:
+        return None
+    most = most_certified(bound.n, delta=claim.delta, alpha=bound.alpha)
+    return most if most > bound.lower else None
+
+
+def exhausted(verdict: VerdictRecord, result: AuditResult) -> bool:
+    """Return whether what is certified is about the most that so many trials can certify."""
+    claim = claims(result)[verdict.model, verdict.epsilon]
+    ends = [
+        (game.estimate.lower, most(game, claim) or math.inf)
+        for game in of(result, "epsilon")
+        if claim and (game.model, game.epsilon) == (verdict.model, verdict.epsilon)
+    ]
+    lower, end = max(ends, default=(0.0, math.inf))
+    return lower == verdict.certified and lower >= _NEAR * end
 
 
 def claims(result: AuditResult) -> Claims:

@@ -61,6 +61,12 @@ class Frequency:
         return Spelling(self.base).between(estimate.lower, estimate.upper)
 
     @property
+    def cells(self) -> tuple[str, ...]:
+        """Return the model, the attacker, what is found, its range, a guess and the limit."""
+        found, guess, limit = self.counts
+        return self.measurement.model, self.attacker, found, self.between, guess, limit
+
+    @property
     def what(self) -> str:
         """Return what is counted, e.g. `users are recognised with 1 false alarm in 100`."""
         alarms = "" if self.alarms is None else f" with {false_alarms(self.alarms)}"

@@ -119,7 +119,7 @@ def test_what_is_left_out_keeps_its_state_and_what_fails_has_none(tmp_path: Path
     plan: dict[str, Any] = {
         "state": str(file),
         "record": {f"test_{name}.py": name for name in ("a", "b", "c")},
-        "passed": {"test_c.py": ["c", 9], "test_gone.py": ["gone", 1]},
+        "passed": {"test_b.py": ["b", 3], "test_c.py": ["c", 9], "test_gone.py": ["gone", 1]},
         "left out": ["test_c.py"],
     }
 
@@ -128,10 +128,12 @@ def test_what_is_left_out_keeps_its_state_and_what_fails_has_none(tmp_path: Path
     assert "test_c.py::test_long" not in said
     # What takes longest is first.
     assert said.index("test_c.py::test_short PASSED") < said.index("test_a.py::test_long PASSED")
-    assert not file.exists()
+    green = {"test_a.py": ["a", 0], "test_c.py": ["c", 9]}
+    assert json.loads(file.read_text()) == green
+    file.unlink()
 
     (tmp_path / "test_b.py").write_text(TESTS.format(fine="pytest.importorskip('no_such')"))
     code, said = run(tmp_path, **plan)
     assert code == 0
     # A module with a test that lacks a package has not passed.
-    assert json.loads(file.read_text()) == {"test_a.py": ["a", 0], "test_c.py": ["c", 9]}
+    assert json.loads(file.read_text()) == green

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dpaudit.record.result import AuditResult, GateRecord
-from dpaudit.reports.digest import why
+from dpaudit.reports.digest import exhausted, why
+from tests.support.records import Make
 
 
 @pytest.mark.cases(
@@ -34,3 +35,18 @@ def test_a_gate_says_how_many_trainings_and_how_much_time_decide_it(
     gate = GateRecord(id="g", rule="r", outcome="inconclusive", reason="too few", trainings=40)
     assert why(gate, timed).endswith(words)
     assert why(gate.model_copy(update={"trainings": None}), timed) == "too few"
+
+
+@pytest.mark.cases(("lower", "full"), [(7.98, True), (7.0, False), (0.0, False)])
+def test_a_bound_near_the_most_that_its_trials_certify_may_be_more(
+    make: Make, lower: float, full: bool
+) -> None:
+    """So many trials, all guessed right, certify an ε of 8.11 at most."""
+    record = make(epsilons=(3.0,))
+    (game,) = (one for one in record.measurements if one.metric == "epsilon")
+    bound = game.estimate.changed(value=lower, lower=lower, n=10_000, alpha=0.05)
+    (verdict,) = (one for one in record.verdicts if one.epsilon == 3.0)
+    record = record.model_copy(
+        update={"measurements": [game.model_copy(update={"estimate": bound})]}
+    )
+    assert exhausted(verdict.model_copy(update={"certified": lower}), record) is full

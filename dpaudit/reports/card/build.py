@@ -19,12 +19,15 @@ from dpaudit.record.bases import MEANS, WITHOUT
 from dpaudit.record.metric import Role
 from dpaudit.record.metrics import entry
 from dpaudit.record.result import STRONGEST, AuditResult, ClaimRecord, DataRecord, Measurement
-from dpaudit.reports import columns, frequency, palette, words
+from dpaudit.reports import columns, palette, words
 from dpaudit.reports.card import document
 from dpaudit.reports.card.document import Guarantee, PrivacyCard, Rate
 from dpaudit.reports.sections import meter, outcome, screen, tables, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
+from dpaudit.reports.sections.steps import steps
 
+# The columns of what each attacker finds.
+_FOUND = ("model", "attacker", "found", "range or interval", "a guess", "limit")
 # What is no result of an attack but a reference for one.
 _REFERENCES = (WITHOUT, MEANS)
 _LIMITS = (
@@ -166,6 +169,7 @@ def deployment_of(result: AuditResult) -> document.Deployment:
     part = deployed_part(result)
     printed = sections_of(part).printed()
     results, why = [dict(row) for row in printed.results], outcome.decision_of(result).reason
+    rows = meter.rows(part)
     # A table says each of several results.
     single = len(results) == 1 and printed.result not in why
     chosen = part.points[0] if len(part.points) == 1 else None
@@ -182,26 +186,16 @@ def deployment_of(result: AuditResult) -> document.Deployment:
         ),
         attacker=sections_of(part).attacker(),
         protected=screen.protected(part),
-        found=[_found(row) for row in meter.rows(part)],
+        found=[dict(zip(_FOUND, row.cells, strict=True)) for row in rows],
+        counted=" or ".join(dict.fromkeys(row.what for row in rows)),
+        certain=screen.findings(part, certain=True),
         violated=screen.violated(part),
         utility=screen.utility(part),
         about=printed.about,
         audited={**({"Result": printed.result} if single else {}), **printed.facts},
         results=results,
         untried=not_tried(part),
-    )
-
-
-def _found(row: frequency.Frequency) -> document.Found:
-    count, guess, limit = row.counts
-    return document.Found(
-        model=row.measurement.model,
-        attacker=row.attacker,
-        what=row.what,
-        found=count,
-        interval=row.between,
-        guess=guess,
-        limit=limit,
+        steps=[f"{step.name} {step.text}." for step in steps(result)],
     )
 
 

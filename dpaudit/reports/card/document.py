@@ -227,28 +227,6 @@ class AttackTried(_CardPart):
     source: Text
 
 
-class Found(_CardPart):
-    """What one attacker finds, as natural frequencies.
-
-    Attributes:
-        model: the model's label.
-        attacker: what the attacker sees, or does.
-        what: what is found, and with how many false alarms.
-        found: the measured number, such as `60 of 100`.
-        interval: its range or interval, of as many.
-        guess: what a guess finds, of as many.
-        limit: what the gates allow, of as many; `none` without a gate.
-    """
-
-    model: Text
-    attacker: Text
-    what: Text
-    found: Text
-    interval: Text
-    guess: Text
-    limit: Text
-
-
 class Deployment(_CardPart):
     """What is deployed, and what the audit says of it.
 
@@ -263,13 +241,17 @@ class Deployment(_CardPart):
         claims: what became of how many claims; one at most if a model is chosen.
         attacker: who attacks, as a sentence.
         protected: what this attacker is not to learn, as a sentence.
-        found: what each attacker finds, the most first.
+        found: what each attacker finds as natural frequencies, each by the names of its columns,
+            the most first.
+        counted: what is found, and with how many false alarms.
+        certain: what leaks for certain, as sentences.
         violated: how often an assumption of its claim was seen not to hold, by what was counted.
         utility: how useful it is, as a sentence; empty if that was not measured.
         about: what else the kind of audit is about, as a heading; empty if nothing is added.
         audited: what it says of that, as sentences by their names.
         results: the rows of its results, each by the names of its columns, the worst first.
         untried: what was not tried, as sentences, the most specific first.
+        steps: what to do next, as sentences, the best first.
     """
 
     outcome: RunOutcome
@@ -282,13 +264,16 @@ class Deployment(_CardPart):
     claims: dict[Text, Count]
     attacker: Text
     protected: Text
-    found: list[Found]
+    found: list[dict[Text, Text]]
+    counted: Text
+    certain: list[Text]
     violated: dict[Text, Number]
     utility: Text
     about: Text = ""
     audited: dict[str, Text] = {}
     results: list[dict[str, Text]] = []
     untried: list[Text]
+    steps: list[Text]
 
 
 class PrivacyCard(_CardPart):

@@ -97,6 +97,7 @@ def sheet(card: PrivacyCard) -> list[Section]:
         Section("", list(_numbers(card))),
         Section("Threat model", list(_threat(card))),
         Section("Not tried", notes=untried),
+        Section("What next", notes=deployment.steps),
     ]
 
 
@@ -125,15 +126,10 @@ def _chosen(card: PrivacyCard) -> Guarantee | None:
 
 def _attackers(card: PrivacyCard) -> Table:
     rows = card.deployment.found
-    several = len({row.model for row in rows}) > 1
-    cells = [
-        [row.model, row.attacker, row.found, row.interval, row.guess, row.limit] for row in rows
-    ]
-    header = ["model", "attacker", "found", "range or interval", "a guess", "limit"]
-    if not several:
-        header, cells = header[1:], [row[1:] for row in cells]
-    targets = " or ".join(dict.fromkeys(row.what for row in rows))
-    table = Table(f"How many {targets}", header, cells)
+    named = len({row["model"] for row in rows}) > 1
+    cells = [list(row.values())[not named :] for row in rows]
+    header = list(rows[0])[not named :] if rows else []
+    table = Table(f"How many {card.deployment.counted}", header, cells)
     most = _FEWER if card.deployment.results else _ATTACKERS
     return _first(table, most, "attackers find no more than these")
 
@@ -156,6 +152,8 @@ def _numbers(card: PrivacyCard) -> Iterator[Fact]:
         yield Fact("Not as assumed", screen.assumed(card.deployment.violated))
     if chosen and (limit := _limit(chosen)):
         yield Fact("If the claim holds", limit)
+    for sentence in card.deployment.certain:
+        yield Fact("For certain", sentence)
     if card.deployment.utility:
         yield Fact("Utility", card.deployment.utility)
 

@@ -11,9 +11,10 @@ from rich.text import Text
 from dpaudit.core.messages import plain
 from dpaudit.record.result import AuditResult
 from dpaudit.reports import columns, digest, frequency, palette
-from dpaudit.reports.sections import footnotes, outcome, screen, tables, verdicts
+from dpaudit.reports.sections import footnotes, screen, tables, verdicts
 from dpaudit.reports.sections.base import Sections, claim_words, sections_of
 from dpaudit.reports.sections.screen import Screen
+from dpaudit.reports.sections.steps import steps
 from dpaudit.reports.terminal import GAP, say, show_columns, show_table
 
 _INDENT = len("PASS") + GAP
@@ -108,7 +109,7 @@ def close(result: AuditResult, console: Console, folder: str | None = None) -> N
         folder: where the record is kept.
     """
     say("What next:", console, first=palette.run(result), indent=_INDENT)
-    for place, step in enumerate(outcome.steps(result, folder), 1):
+    for place, step in enumerate(steps(result, folder), 1):
         say(f"{place}. {step.name} {step.text}", console, indent=_INDENT)
         if step.command:  # on one line, so that it can be copied
             console.print(Text(f"{' ' * _INDENT}   {step.command}"), soft_wrap=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as Xml
 
 from dpaudit.reports import palette, rules
-from dpaudit.reports.ci import CiCheck, Format, Kind, Level, Run, State
+from dpaudit.reports.ci import CiCheck, Format, Level, Run, State
 from dpaudit.reports.render.markdown import escape, table_text
 from dpaudit.reports.table import Table
 
@@ -46,13 +45,6 @@ _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 # GitHub drops summaries of more than 1 MiB, which all commands of a step share.
 _LARGEST_SUMMARY = 500_000
-# What a badge says of what stops a run.
-_STOPS: dict[Kind, palette.Word] = {
-    "gate": palette.Word("a gate fails", "bad"),
-    "waiver": palette.Word("a waiver is expired", "bad"),
-    "baseline": palette.Word("worse than its baseline", "bad"),
-}
-_WAIVED = palette.Word("a gate is waived", "open")
 # What a claim that is stated can have; a model without one has nothing to test.
 _STATED = (rules.FALSE, rules.UNTESTED)
 
@@ -233,42 +225,23 @@ def _summary(run: Run) -> str:
 
 
 def _badge(run: Run) -> str:
-    """Return the JSON of a badge: the outcome, and how many of the claims were tested.
+    """Return the JSON of a badge: the outcome, and how many of the claims survived.
 
-    Its colour is that of the worse of the two: green only if nothing is open, neither in the gates
-    nor in the claims. A lower bound is no proof, and an untested claim is not a kept one.
+    Its colour is that of the worse of the two. A lower bound is no proof, and an untested claim is
+    not a kept one.
     """
-    words = [run.word, *_more(run)][:2]
+    claims = [check.state for check in run.checks if check.rule in _STATED]
+    kept, plural = claims.count("pass"), "s" if len(claims) > 1 else ""
+    said = [f"{kept} of {len(claims)} claim{plural} survived"] if claims else []
+    words = [run.word, *([palette.survived(kept, len(claims))] if claims else [])]
     badge = {
         "schemaVersion": 1,
         "label": "privacy audit",
-        "message": ", ".join([run.word.label, *(word.text for word in words[1:])]),
+        "message": ", ".join([run.word.shown, *said]),
         "color": min(words, key=palette.order).shield,
         "isError": run.exit_code != 0,
     }
     return _json(badge)
-
-
-def _more(run: Run) -> Iterator[palette.Word]:
-    """Yield what the badge says besides the outcome, the most important first."""
-    claims = [check for check in run.checks if check.rule in _STATED]
-    count = Counter(check.state for check in claims)
-    of = f"of {len(claims)} claim{'s' if len(claims) > 1 else ''}"
-    false = f"{count['fail'] + count['accepted']} {of} false"
-    if count["fail"]:
-        yield palette.Word(false, "bad")
-    if run.outcome == "stop":
-        failed = (check.kind for check in run.checks if check.state == "fail")
-        yield from (_STOPS[kind] for kind in failed if kind in _STOPS)
-    if count["accepted"]:
-        yield palette.harmless(palette.Word(false, "bad"))
-    if any(check.state == "accepted" for check in run.checks):
-        yield _WAIVED
-    if claims and not count["pass"]:
-        yield palette.Word("no claim tested", "neutral")
-    if claims:
-        tone = palette.survived(count["pass"], len(claims)).tone
-        yield palette.Word(f"{count['pass']} {of} survived", tone)
 
 
 sarif = Format("SARIF 2.1.0, for code scanning", _sarif)

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpaudit.bounds.frequentist.labels import most_certified
 from dpaudit.core import rounding
 from dpaudit.core.messages import plain
-from dpaudit.record.result import ClaimRecord, Measurement
+from dpaudit.record.result import Measurement
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import digest, vega, words
 from dpaudit.reports.chart_parts import Axis, ByModel, Chart, Datum, Label, Look, Series
@@ -352,21 +351,12 @@ def _points(by_model: ByModel) -> list[Datum]:
                     "words": f"≥ {rounding.at_least(lower)}",
                     "mutant": control.factor * claim.epsilon if control and caught else None,
                     "power": row.power(pair) or "–",
-                    "most": _most(game, claim),
+                    "most": digest.most(game, claim),
                     "verdict": _verdict(row, pair),
                 }
             )
     least = parts.edge(parts.covered(data, "lower", "claimed"))
     return [{**datum, "y": max(datum["lower"], least)} for datum in data]
-
-
-def _most(game: Measurement, claim: ClaimRecord) -> float | None:
-    """Return the largest ε that the game's trials can certify; None if that is not known."""
-    bound = game.estimate
-    if bound.kind != "frequentist" or bound.n == 0:
-        return None
-    most = most_certified(bound.n, delta=claim.delta, alpha=bound.alpha)
-    return most if most > bound.lower else None
 
 
 def _verdict(row: digest.Row, pair: str) -> str:

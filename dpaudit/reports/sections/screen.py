@@ -16,7 +16,8 @@ from dpaudit.reports import digest, palette, words
 from dpaudit.reports.frequency import Frequency
 from dpaudit.reports.sections import meter, verdicts
 from dpaudit.reports.sections.base import not_tried, sections_of
-from dpaudit.reports.sections.outcome import Decision, Step, decision_of, steps
+from dpaudit.reports.sections.outcome import Decision, decision_of
+from dpaudit.reports.sections.steps import Step, steps
 from dpaudit.reports.table import NONE, Table
 
 # The ends of the meter's scale.
@@ -132,19 +133,23 @@ def _claims(result: AuditResult) -> Table:
     reasons = dict.fromkeys(verdict.reason for verdict in shown if verdict.reason)
     meanings = (palette.UNTESTED[reason] for reason in reasons)
     notes = [f"{name.capitalize()}: {meaning}." for name, meaning in meanings]
+    full = [verdict for verdict in shown if digest.exhausted(verdict, result)]
+    if full:
+        notes.append("Or more: so many trials show no more.")
     if left := len(every) - len(shown):
         notes.append(f"{left} more are not shown here.")
     return Table(
         "Claims of differential privacy",
         ["model", "claimed ε", "leaks at least", "claim", "a leak of this size would be caught"],
-        [_claim(verdict) for verdict in shown],
+        [_claim(verdict, verdict in full) for verdict in shown],
         {(row, 3) for row, verdict in enumerate(shown) if verdict.verdict == "false"},
         " ".join(notes),
     )
 
 
-def _claim(verdict: VerdictRecord) -> list[str]:
+def _claim(verdict: VerdictRecord, full: bool) -> list[str]:
     certified = NONE if verdict.certified is None else rounding.at_least(verdict.certified, 2)
+    certified += " or more" * full
     caught = NONE if verdict.factor is None else words.caught([verdict])
     differs = verdict.epsilon != verdict.claimed
     swept = f" at ε = {words.epsilon(verdict.epsilon)}" if differs else ""

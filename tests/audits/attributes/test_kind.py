@@ -21,7 +21,8 @@ from dpaudit.record.result import AuditResult
 from dpaudit.record.storage import contradiction
 from dpaudit.reports.render import markdown
 from dpaudit.reports.sections import meter
-from dpaudit.reports.sections.outcome import decision_of, steps
+from dpaudit.reports.sections.outcome import decision_of
+from dpaudit.reports.sections.steps import steps
 
 USERS = {"path": "users.csv", "columns": {"gender": 1}}
 

@@ -42,7 +42,8 @@ from dpaudit.reports.render import markdown
 from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.base import Printed, sections_of
-from dpaudit.reports.sections.outcome import decision_of, steps
+from dpaudit.reports.sections.outcome import decision_of
+from dpaudit.reports.sections.steps import steps
 from tests.reports.render.test_card_sheet import sheet_parts
 from tests.support.membership_records import game, measured, record
 from tests.support.records import Make

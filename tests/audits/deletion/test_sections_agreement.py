@@ -20,7 +20,8 @@ from dpaudit.reports.folder import Folder
 from dpaudit.reports.palette import Word
 from dpaudit.reports.render.console import show
 from dpaudit.reports.sections import meter, verdicts
-from dpaudit.reports.sections.outcome import decision_of, steps
+from dpaudit.reports.sections.outcome import decision_of
+from dpaudit.reports.sections.steps import steps
 from tests.support.membership_records import controlled, game, measured, record
 from tests.support.records import make_result
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from dpaudit.config.schema import STATEMENTS
-from dpaudit.record.result import AuditResult
+from dpaudit.record.result import AuditResult, FindingRecord
 from dpaudit.reports.card.build import card_of
 from dpaudit.reports.card.document import PrivacyCard
 from dpaudit.reports.card.sections import Fact, Section
 from dpaudit.reports.render.card import sheet
+from dpaudit.reports.sections.steps import steps
 from tests.support.records import Make, stating
 
 
@@ -119,3 +120,13 @@ def test_a_page_has_few_rows_and_says_how_many_are_left(make: Make) -> None:
     assert found.note.startswith("3 more attackers")
     untried = shown["Not tried"].notes
     assert len(untried) <= 5 + untried[-1].endswith("in the file of this card.")
+
+
+def test_a_page_says_what_leaks_for_certain_and_what_next(make: Make) -> None:
+    shown = FindingRecord(model="published", about="hide-seen", text="Lists hide.", remedy="Stop.")
+    record = make(epsilons=(1.0,)).model_copy(update={"findings": [shown]})
+    parts = sheet_parts(card_of(record))
+    assert named(parts["Numbers"].facts)["For certain"] == "published: Lists hide. Stop."
+    assert [step.split()[0] for step in parts["What next"].notes] == [
+        step.name.split()[0] for step in steps(record)
+    ]
