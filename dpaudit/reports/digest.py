@@ -146,7 +146,8 @@ def why(gate: GateRecord, result: AuditResult) -> str:
     done, pace = result.config["membership"]["trainings"], result.timing.training
     more = (gate.trainings - done) * len(result.points)
     takes = f", {words.roughly(more * pace)} more on one worker" if pace and more > 0 else ""
-    return f"{gate.reason}; {gate.trainings} trainings that show the like decide it{takes}"
+    alike = f"{gate.trainings} trainings in all decide it if the others are like these"
+    return f"{gate.reason}; {alike}{takes}"
 
 
 def config_path(result: AuditResult) -> str:

@@ -81,9 +81,10 @@ class Frequency:
     def sentence(self) -> str:
         """Return `60 of 100 users are recognised; the limit is 45, a guess finds 1`."""
         found, guess, most = self.counts
-        limit = "" if self.limit is None else f"the limit is {most}, "
-        weak = "fewer than a guess finds, " if self.below else "a guess finds "
-        return f"{found} {self.clause}; {limit}{weak}{guess}"
+        limit = [] if self.limit is None else [f"the limit is {most}"]
+        if self.below:
+            return "; ".join([f"{found} {self.clause}, fewer than by a guess, {guess}", *limit])
+        return f"{found} {self.clause}; {', '.join([*limit, f'a guess finds {guess}'])}"
 
     @property
     def detail(self) -> str:
@@ -91,7 +92,7 @@ class Frequency:
         estimate = self.measurement.estimate
         several = estimate.kind == "range" and estimate.n > 1
         of = f"range of {estimate.n:,} judged trainings" if several else "interval"
-        alarms = "" if self.alarms is None else f"It takes {false_alarms(self.alarms)}; "
+        alarms = "" if self.alarms is None else f"It makes {false_alarms(self.alarms)}; "
         return f"{alarms}{'the' if alarms else 'The'} {of} is {self.between}."
 
 

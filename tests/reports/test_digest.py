@@ -14,10 +14,10 @@ from tests.support.records import Make
 @pytest.mark.cases(
     ("pace", "words"),
     [
-        (None, "too few; 40 trainings that show the like decide it"),
-        (1.0, "decide it, less than a minute more on one worker"),
-        (20.0, "decide it, about 5 minutes more on one worker"),
-        (2000.0, "decide it, about 9 hours more on one worker"),
+        (None, "too few; 40 trainings in all decide it if the others are like these"),
+        (1.0, "like these, less than a minute more on one worker"),
+        (20.0, "like these, about 5 minutes more on one worker"),
+        (2000.0, "like these, about 9 hours more on one worker"),
     ],
 )
 def test_a_gate_says_how_many_trainings_and_how_much_time_decide_it(

@@ -44,7 +44,7 @@ def test_a_sentence_names_what_is_found_false_alarms_a_guess_and_the_limit() -> 
     assert frequency.sentence == (
         "60 of 100 users are recognised; the limit is 45, a guess finds 1"
     )
-    assert frequency.detail == "It takes 1 false alarm in 100; the interval is 50 to 70."
+    assert frequency.detail == "It makes 1 false alarm in 100; the interval is 50 to 70."
 
 
 def test_a_detail_says_over_how_many_trainings_a_range_is() -> None:

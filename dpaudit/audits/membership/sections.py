@@ -130,8 +130,8 @@ class MembershipSections(Sections):
     def attacker(self) -> str:
         """Return what the attackers of membership inference know."""
         return (
-            "Someone who knows all data but whether the target was in it, can train the model on "
-            "data like these, and sees what its row names."
+            "Each row is an attacker who knows all other data, can train the model on data like "
+            "these, and sees what the row names."
         )
 
     def untried(self) -> Iterator[str]:

@@ -107,14 +107,17 @@ def _of_hero(record: GateRecord, row: Frequency | None) -> Iterator[str]:
     if record.strength:
         yield f"{record.strength.removesuffix('.')}{decides}."
     elif record.trainings:
-        small = "This run is too small to tell on which side of the limit the model is"
-        yield f"{small}; {record.trainings} trainings like these decide it."
+        what = "tell on which side of the limit the model is"
+        if row and number and row.limit is not None and number.estimate.upper <= row.limit:
+            what = "say of the next training what it says of these, which keep the limit"
+        decide = f"{record.trainings} trainings in all decide it if the others are like these"
+        yield f"This run is too small to {what}; {decide}."
     elif record.outcome == "inconclusive":
         yield f"It is open on which side of the limit the model is{decides}."
     if number and number.learning and number.learning[-1].lower > 0 and row:
         before, last = number.learning[-2:]
         yield (
-            f"Perhaps not all: attackers find {counted(before.value, row.base)} with "
+            f"Perhaps more: attackers find {counted(before.value, row.base)} with "
             f"{before.calibrating} trainings of their own, "
             f"{out_of(last.value, row.base)} with {last.calibrating}."
         )
@@ -151,7 +154,7 @@ def _reasons(result: AuditResult, deciding: Sequence[_Judged]) -> list[str]:
         return [_of_claims(result.stopping, len(result.models) > 1)]
     others = {
         "fail": ("gate fails", "gates fail"),
-        "inconclusive": ("gate is open", "gates are open"),
+        "inconclusive": ("gate is undecided", "gates are undecided"),
     }
     if deciding and (more := others.get(deciding[0][1].outcome)):
         decided = _of_gate(*deciding[0], result, _more(len(deciding) - 1, *more))

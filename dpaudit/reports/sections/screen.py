@@ -27,7 +27,7 @@ _CLAIMS = 8
 # What became of gates, of one and of several, the worst first.
 _SAID: Mapping[Outcome, tuple[str, str]] = {
     "fail": ("fails", "fail"),
-    "inconclusive": ("is open", "are open"),
+    "inconclusive": ("is undecided", "are undecided"),
     "pass": ("passes", "pass"),
 }
 # Models whose utility the first screen names.
@@ -74,6 +74,12 @@ class Screen:
     def end(self) -> str:
         """Return the right end of the meter's scale as a frequency."""
         return out_of(self.scale, base_of(self.scale, self.scale, self.scale))
+
+    @property
+    def ends(self) -> str:
+        """Return what the ends of the rows are."""
+        kinds = {row.measurement.estimate.kind == "range" for row in self.rows}
+        return "range or interval" if len(kinds) > 1 else "range" if True in kinds else "interval"
 
     @property
     def sentences(self) -> list[str]:
@@ -227,8 +233,9 @@ def utility(result: AuditResult) -> str:
         if number.metric == metric.name:
             models[number.model] = max(models.get(number.model, number), number, key=order)
     best = sorted(models.values(), key=lambda number: -sign * number.estimate.value)
+    of = {number.model: f"{number.model} " if len(models) > 1 else "" for number in best}
     named = [
-        f"{number.model} {rounding.measured(number.estimate.value)}"
+        f"{of[number.model]}{rounding.measured(number.estimate.value)}"
         f"{digest.swept_at(result, number)}"
         for number in best[:_MODELS]
     ]
@@ -240,7 +247,8 @@ def utility(result: AuditResult) -> str:
         gain = popular[0].estimate.value
         named.append(f"the most popular items {rounding.measured(gain)}")
         below = [number.model for number in best if number.estimate.upper < gain]
-        worse = f" Worse than the most popular items: {', '.join(below)}." if below else ""
+        which = f": {', '.join(below)}" if len(models) > 1 else ""
+        worse = f" Worse than the most popular items{which}." if below else ""
     better = "more" if sign > 0 else "less"
     return f"{metric.quantity or metric.name}: {'; '.join(named)} ({better} is better).{worse}"
 
@@ -318,13 +326,15 @@ def _gates(result: AuditResult) -> str:
 
 def findings(result: AuditResult, *, certain: bool = False) -> list[str]:
     """Return what else was noticed about the models, or what leaks for certain, as sentences."""
+    several = len(result.models) > 1
     drifting = [pair for pair in result.pairs if pair.drift and not certain]
-    noticed = [f"{pair.model}: {pair.drift}." for pair in drifting]
+    noticed = [f"{f'{pair.model}: ' * several}{pair.drift}." for pair in drifting]
     alike: dict[str, list[str]] = {}
     for finding in result.findings:
         if (finding.about == "hide-seen") is not certain:
             continue
         alike.setdefault(f"{finding.text} {finding.remedy}", []).append(finding.model)
     return noticed + [
-        f"{', '.join(dict.fromkeys(models))}: {said}" for said, models in alike.items()
+        f"{', '.join(dict.fromkeys(models))}: {said}" if several else said
+        for said, models in alike.items()
     ]

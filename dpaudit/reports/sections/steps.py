@@ -70,7 +70,11 @@ def _narrow(result: AuditResult, run: str, at: str) -> Iterator[Step]:
     needed = [gate.trainings for gate in gates if gate.trainings is not None]
     if needed:
         command = f"{run} -s membership.trainings={max(needed)}"
-        yield Step(f"Train {max(needed)}", "models, which decides if more show the like", command)
+        yield Step(
+            f"Train {max(needed)}",
+            "models in all, which decides if the others are like these",
+            command,
+        )
     remedies = dict.fromkeys(gate.remedy for gate in gates if gate.remedy)
     for remedy in remedies or ([] if needed else ["do what the reason of the gate asks"]):
         settings = [f"-s {name}={value}" for name, value in _SETTING.findall(remedy)]

@@ -187,7 +187,9 @@ def test_the_last_line_asks_for_what_the_gate_asks() -> None:
     result = judged(few, gate)
     assert result.gates[0].trainings == 23
     assert steps(result)[0].command.endswith(" -s membership.trainings=23")
-    assert "; 23 trainings like these decide it" in decision_of(result).reason
+    assert (
+        "; 23 trainings in all decide it if the others are like these" in decision_of(result).reason
+    )
     # No number of trainings decides a gate that half of them break, none of them surely.
     wide = [0.3, 0.1] * 12
     number = advantage("factors", wide)

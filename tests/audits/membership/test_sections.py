@@ -162,7 +162,7 @@ def test_the_sentence_and_the_chart_are_about_the_same_observer(make: Make) -> N
 def test_findings_are_told_with_their_remedies(make: Make) -> None:
     finding = FindingRecord(model="own", about="seed", text="It differs.", remedy="Fix the seed.")
     result = record(make, findings=[finding])
-    assert "own: It differs. Fix the seed." in screen.findings(result)
+    assert "It differs. Fix the seed." in screen.findings(result)
     assert "Fix the seed." in shown(result)
 
 

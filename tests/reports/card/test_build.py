@@ -104,7 +104,7 @@ def test_what_was_noticed_about_the_implementation_is_told(result: AuditResult) 
     assert precision.startswith("Finite precision")
     assert share.startswith("published at ε = 1: share of ")
     assert share.endswith("(step 3): 0.25.")
-    assert finding == "published: It has no seed. Seed."
+    assert finding == "It has no seed. Seed."
 
 
 def test_invisible_characters_are_replaced(make: Make) -> None:
@@ -192,7 +192,7 @@ def test_one_point_is_the_deployed_one(make: Make) -> None:
     found = deployment_of(make(epsilons=(1.0,)))
     assert (found.model, found.epsilon, found.choice) == ("published", 1.0, "")
     assert found.protected == "One rating is added or removed."
-    assert found.utility.startswith("overlap@k: published 0.500")
+    assert found.utility.startswith("overlap@k: 0.500")
 
 
 def test_a_sweep_without_a_choice_has_no_deployed_epsilon(result: AuditResult) -> None:

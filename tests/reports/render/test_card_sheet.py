@@ -126,7 +126,7 @@ def test_a_page_says_what_leaks_for_certain_and_what_next(make: Make) -> None:
     shown = FindingRecord(model="published", about="hide-seen", text="Lists hide.", remedy="Stop.")
     record = make(epsilons=(1.0,)).model_copy(update={"findings": [shown]})
     parts = sheet_parts(card_of(record))
-    assert named(parts["Numbers"].facts)["For certain"] == "published: Lists hide. Stop."
+    assert named(parts["Numbers"].facts)["For certain"] == "Lists hide. Stop."
     assert [step.split()[0] for step in parts["What next"].notes] == [
         step.name.split()[0] for step in steps(record)
     ]

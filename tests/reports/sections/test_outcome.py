@@ -52,8 +52,8 @@ def test_a_gate_that_is_open_says_what_decides_it(make: Make) -> None:
     assert reason_of(result) == (
         "40 of 100 hidden ratings are recovered; the limit is 41, a guess finds 20. The interval "
         "is 36 to 42. This run is too small to tell on which side of the limit the model is; 38 "
-        "trainings like these decide it. Where claims survived, a leak of 1.25 times the claim is "
-        "caught."
+        "trainings in all decide it if the others are like these. Where claims survived, a leak of "
+        "1.25 times the claim is caught."
     )
 
 
@@ -140,7 +140,10 @@ def test_less_than_a_guess_is_said(make: Make) -> None:
     base = make(epsilons=(1.0,))
     weak = base.model_copy(update={"measurements": [accuracy(0.13, 0.1, 0.16)]})
     said = reason_of(gated(weak, "pass", {**ACCURACY, "max": 0.5, "where": {}}))
-    assert "13 of 100 hidden ratings are recovered; the limit is 50, fewer than a guess" in said
+    assert (
+        "13 of 100 hidden ratings are recovered, fewer than by a guess, 20; the limit is 50."
+        in said
+    )
 
 
 def test_a_model_none_of_whose_claims_was_tested_is_named(make: Make) -> None:

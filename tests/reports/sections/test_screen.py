@@ -44,7 +44,7 @@ def test_the_scale_contains_every_range(make: Make) -> None:
 def test_it_names_attacker_unit_utility_and_what_was_not_tried(make: Make) -> None:
     shown = screen.of(make())
     assert shown.who.startswith("One rating is added or removed. Someone who sees ")
-    assert shown.worth.startswith("overlap@k: published 0.909")
+    assert shown.worth.startswith("overlap@k: 0.909")
     assert shown.missing.endswith(" more stand below.")
     assert not shown.warnings
     assert shown.ended == "the gate fails · exit code 1"
@@ -60,7 +60,7 @@ def test_gates_are_counted_by_their_worst_outcome_but_for_waived_ones(make: Make
     for gates, said in (
         ([gate], "the gate passes"),
         ([gate, gate], "both gates pass"),
-        ([gate, open_, open_], "2 of 3 gates are open"),
+        ([gate, open_, open_], "2 of 3 gates are undecided"),
         ([gate, open_, failing], "1 of 3 gates fails"),
         ([], "no gate is set"),
     ):

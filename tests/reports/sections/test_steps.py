@@ -64,7 +64,7 @@ def test_an_expired_waiver_is_reviewed(make: Make) -> None:
             [{"trainings": 40}],
             [
                 (
-                    "Train 40 models, which decides if more show the like",
+                    "Train 40 models in all, which decides if the others are like these",
                     "dpaudit run dpaudit.toml -s membership.trainings=40",
                 )
             ],
@@ -73,7 +73,7 @@ def test_an_expired_waiver_is_reviewed(make: Make) -> None:
             [{"trainings": 40}, {"remedy": "Correct what it predicts"}, {"trainings": 80}],
             [
                 (
-                    "Train 80 models, which decides if more show the like",
+                    "Train 80 models in all, which decides if the others are like these",
                     "dpaudit run dpaudit.toml -s membership.trainings=80",
                 ),
                 ("Decide: correct what it predicts", ""),
