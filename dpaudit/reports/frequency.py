@@ -87,11 +87,15 @@ class Frequency:
         return f"{found} {self.clause}; {', '.join([*limit, f'a guess finds {guess}'])}"
 
     @property
+    def several(self) -> bool:
+        """Whether its ends are the range of several trainings, and no interval."""
+        return self.measurement.estimate.kind == "range" and self.measurement.estimate.n > 1
+
+    @property
     def detail(self) -> str:
         """Return the false alarms and the range, as a sentence."""
-        estimate = self.measurement.estimate
-        several = estimate.kind == "range" and estimate.n > 1
-        of = f"range of {estimate.n:,} judged trainings" if several else "interval"
+        trainings = self.measurement.estimate.n
+        of = f"range of {trainings:,} judged trainings" if self.several else "interval"
         alarms = "" if self.alarms is None else f"It makes {false_alarms(self.alarms)}; "
         return f"{alarms}{'the' if alarms else 'The'} {of} is {self.between}."
 

@@ -435,12 +435,10 @@ class Inference:
             self.context.seed,
             1 - self.context.family.confidence,
         )
-        return reading.measurement.model_copy(
-            update={
-                "planted": tuple(control.planted(reading.measurement, gates)),
-                "learning": control.learning(self.trials, reading),
-            }
-        )
+        # Who trains no model learns nothing from trainings.
+        steps = () if key.attacker else control.learning(self.trials, reading)
+        planted = tuple(control.planted(reading.measurement, gates))
+        return reading.measurement.model_copy(update={"planted": planted, "learning": steps})
 
     @property
     def moves(self) -> list[float]:

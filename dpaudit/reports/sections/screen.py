@@ -78,7 +78,7 @@ class Screen:
     @property
     def ends(self) -> str:
         """Return what the ends of the rows are."""
-        kinds = {row.measurement.estimate.kind == "range" for row in self.rows}
+        kinds = {row.several for row in self.rows}
         return "range or interval" if len(kinds) > 1 else "range" if True in kinds else "interval"
 
     @property
