@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from dpaudit.reports.render import console, html, markdown
 from dpaudit.reports.sections import screen, verdicts
 from dpaudit.reports.sections.base import charts_of
 from tests.support.membership_records import GAMES, RATES, SEEING, estimate, measured, record
-from tests.support.records import Make
+from tests.support.records import Make, judged
 
 Valid = Callable[[dict[str, Any]], bool]
 EVIL = "</script><img src=x onerror=alert(1)>|*b*"
@@ -371,3 +372,10 @@ def test_hostile_labels_stay_text(make: Make) -> None:
     assert "\n" not in tables.tables(result)[0].cells[0][0]
     assert shown(result)
     assert markdown.render(result)
+
+
+def test_the_first_screen_draws_several_models_against_their_utility(make: Make) -> None:
+    several, one = (html.render(judged(one)) for one in (two(make), record(make)))
+    worth = r'class="box worth">(.*?)</section>'
+    shown = [re.search(worth, page, re.DOTALL) for page in (several, one)]
+    assert [found and "<svg" in found[1] for found in shown] == [True, False]
