@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from textwrap import shorten
 
 from dpaudit.core import rounding
-from dpaudit.record.result import AuditResult, Untested
+from dpaudit.record.result import AuditResult
 from dpaudit.reports import palette, words
 from dpaudit.reports.card.build import card_of, deployed_part
 from dpaudit.reports.card.document import Guarantee, PrivacyCard
@@ -28,13 +28,6 @@ _ATTACKERS = 6
 _RESULTS = 4
 _FEWER = 3
 _UNTRIED = 5
-_UNTESTED: Mapping[Untested, str] = {
-    "no claim": "None: the model claims no privacy.",
-    "no game": "Not tested: no attack of this audit was about what is claimed.",
-    "no power": "Not tested: the attacks also miss copies that leak more than is claimed.",
-    "doubt": "Open: some numbers speak against it, and are too few to decide.",
-    "finding": "Open: a finding about the model leaves it undecided.",
-}
 
 
 def render(result: AuditResult) -> str:
@@ -163,11 +156,12 @@ def _claim(guarantee: Guarantee) -> str:
     certified = guarantee.certified
     least = "" if certified is None else f"a leak of at least ε = {rounding.at_least(certified, 2)}"
     if guarantee.epsilon is None:
-        return f"{_UNTESTED['no claim']}{f' The attacks show {least}.' if certified else ''}"
+        return f"None is made.{f' The attacks show {least}.' if certified else ''}"
     if guarantee.verdict == "false":
         return f"False: the attacks show {least}."
     if guarantee.reason:
-        return _UNTESTED[guarantee.reason]
+        word, meaning = palette.UNTESTED[guarantee.reason]
+        return f"{word.capitalize()}: {meaning}."
     factor = f"{guarantee.power or math.nan:.3g}"
     return (
         f"Survived: the attacks show {least}, no more than is claimed. They catch copies that leak "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from dpaudit.record.metrics import entry, ordered
 from dpaudit.record.result import AuditResult, Measurement
@@ -13,7 +12,6 @@ from dpaudit.reports.table import NONE, Table
 
 # What holds with the confidence of the run, each for itself, if gates judge single trainings.
 APART = "all that is certified, all gates that pass, and all gates that fail"
-_Key = TypeVar("_Key")
 
 
 def has_ranges(result: AuditResult) -> bool:
@@ -110,7 +108,15 @@ def notes(result: AuditResult) -> list[str]:
             "the running code, and it alone decides gates."
         )
     notes += _terms(result)
-    notes += _power(result)
+    by_model = digest.rows(result).values()
+    if any(row.power(pair) for sweep in by_model for row in sweep for pair in row.games):
+        notes.append(
+            "Power is measured and not computed: the game runs with the same pair, attack and "
+            "number of trials on a mutant that breaks the claim, such as a copy with the noise of "
+            "a larger ε. The mutant is found if more than the claimed ε is certified on it. Power "
+            "is about this pair and such mutants only: it does not show whether the noise is large "
+            "enough for other pairs."
+        )
     metrics = ordered(measurement.metric for measurement in result.measurements)
     notes += dict.fromkeys(sentence for metric in metrics for sentence in metric.note)
     notes += sections_of(result).notes()
@@ -162,51 +168,11 @@ def _terms(result: AuditResult) -> Iterator[str]:
         )
 
 
-def _power(result: AuditResult) -> Iterator[str]:
-    """Yield which mutants each game found, one sentence for models with the same result."""
-    stated = False
-    for (pair, power), models in _grouped(
-        ((pair, _power_words(sweep, pair)), model)
-        for model, sweep in digest.rows(result).items()
-        for pair in (sweep[0].games if sweep else ())
-    ):
-        if power:
-            stated = True
-            yield f"Power of the game on pair {pair} ({models}): {power}."
-    if stated:
-        yield (
-            "Power is measured and not computed: the game runs with the same pair, attack and "
-            "number of trials on a mutant that breaks the claim, such as a copy with the noise of "
-            "a larger ε. The mutant is found if more than the claimed ε is certified on it. Power "
-            "is about this pair and such mutants only: it does not show whether the noise is large "
-            "enough for other pairs."
-        )
-
-
-def _power_words(sweep: list[digest.Row], pair: str) -> str:
-    """Return which mutants were found at which claims; empty where the game broke the claim."""
-    claimed: dict[str, list[float]] = {}
-    for row in sweep:
-        if row.point.claim and (power := row.power(pair)):
-            claimed.setdefault(power, []).append(row.point.claim.epsilon)
-    return "; ".join(
-        f"{power} where {words.listed(epsilons)} is claimed" for power, epsilons in claimed.items()
-    )
-
-
 def _public(result: AuditResult) -> Iterator[str]:
     """Yield the statistics that the claims treat as public."""
-    for public, models in _grouped(
-        (public, model)
-        for model, sweep in digest.rows(result).items()
-        for public in dict.fromkeys(row.point.claim.public for row in sweep if row.point.claim)
-    ):
-        yield f"Treated as public by the claims ({models}): {public}."
-
-
-def _grouped(pairs: Iterable[tuple[_Key, str]]) -> Iterator[tuple[_Key, str]]:
-    """Return each key with the labels that share it."""
-    groups: dict[_Key, list[str]] = {}
-    for key, label in pairs:
-        groups.setdefault(key, []).append(label)
-    return ((key, ", ".join(labels)) for key, labels in groups.items())
+    models: dict[str, dict[str, None]] = {}
+    for point in result.points:
+        if point.claim:
+            models.setdefault(point.claim.public, {})[point.model] = None
+    for public, labels in models.items():
+        yield f"Treated as public by the claims ({', '.join(labels)}): {public}."

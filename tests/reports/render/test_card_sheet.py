@@ -87,7 +87,7 @@ def test_without_a_choice_the_page_says_what_to_set_and_counts_claims(result: Au
         ),
         (
             10.0,
-            "Not tested: the attacks also miss copies that leak more than is claimed.",
+            "Too weak to tell: the games would miss a leak of several times the claim too.",
             "up to every time: it sets no limit here, about one rating.",
         ),
     ],
