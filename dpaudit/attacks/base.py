@@ -158,7 +158,13 @@ class TranscriptReader(Protocol):
 
 
 class SubmissionTest(Attack):
-    """`[[attack]]` beside `[transcript]`: distinguish real submissions of a training from fakes."""
+    """`[[attack]]` beside `[transcript]`: distinguish real submissions of a training from fakes.
+
+    Attributes:
+        baseline: whether it reads no submission, so that it is no leak of the rounds.
+    """
+
+    baseline: ClassVar[bool] = False
 
     @property
     def most_pairs(self) -> int | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpaudit.core.estimate import Estimate
+from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     AuditResult,
     ClaimRecord,
@@ -106,6 +107,15 @@ def swept_at(result: AuditResult, measurement: Measurement) -> str:
 def of(result: AuditResult, metric: str) -> list[Measurement]:
     """Return the measurements of a metric."""
     return [measurement for measurement in result.measurements if measurement.metric == metric]
+
+
+def quantity(measurement: Measurement) -> str:
+    """Return the name of what was measured, with what tells it from others of its metric."""
+    metric = entry(measurement.metric)
+    of = measurement.group or measurement.attack or measurement.detail
+    if metric.by:
+        of = measurement.fields.get(metric.by)
+    return f"{metric.quantity or metric.name} {of or ''}".rstrip()
 
 
 def most(game: Measurement, claim: ClaimRecord) -> float | None:

@@ -183,6 +183,7 @@ class Popularity(SubmissionTest):
 
     by: Literal["candidates", "response"] = "candidates"
 
+    baseline: ClassVar[bool] = True
     name: ClassVar[str] = "popularity"
     title: ClassVar[str] = "Popularity of the item, known before any round"
     source: ClassVar[str] = (

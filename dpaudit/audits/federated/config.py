@@ -91,6 +91,16 @@ class FederatedConfig(TrainedConfig):
         named = [attack for attack in self.attack if attack not in recoveries]
         return named or battery(roles.SubmissionTest)
 
+    @property
+    def judged_tests(self) -> list[Attack]:
+        """Return those whose AUC gates judge: baselines only if a gate names them."""
+        named = {gate.where.get("attack") for gate in self.gate}
+        return [
+            test
+            for test in self.submission_tests
+            if test.label in named or not test.create("attack").baseline
+        ]
+
     def check_transcript(self) -> None:
         """Refuse a `[transcript]` that does not fit a model, and unknown attacks.
 

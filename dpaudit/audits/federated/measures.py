@@ -101,7 +101,7 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         private = {model.label for model in config.model if model.variant != "nonprivate"}
         areas, divergences = gated(config, "attack.auc"), gated(config, "transcript.kl")
         for model, epsilon in points(config):
-            for attack in config.submission_tests if areas and model in private else ():
+            for attack in config.judged_tests if areas and model in private else ():
                 yield MetricKey("attack.auc", model, epsilon, attack=attack.label)
             if divergences and model in private:
                 yield MetricKey("transcript.kl", model, epsilon)
@@ -149,7 +149,9 @@ class Transcripts(Measure[FederatedConfig, TrainedModel]):
         errors = [finding for finding in findings if finding.metric == _ERROR]
         numbers = [finding for finding in findings if finding.metric != _ERROR]
         if self.gated["attack.auc"]:
-            yield from transcripts.gated_areas(numbers, last, family.alpha, family.confidence)
+            judged = {attack.label for attack in self.context.config.judged_tests}
+            areas = [number for number in numbers if number.attack in judged]
+            yield from transcripts.gated_areas(areas, last, family.alpha, family.confidence)
         if self.gated["transcript.kl"]:
             yield from gated_divergence(numbers, last, most, family.alpha, family.confidence)
             numbers = [finding for finding in numbers if not transcripts.is_whole(finding, last)]

@@ -91,7 +91,10 @@ class FederatedSections(TrainedSections):
 
     def metered(self) -> Iterable[Measurement]:
         """Return the areas of attacks open to a server after the last round, besides recoveries."""
-        return [*super().metered(), *_open_areas(self.result)]
+        judged = {(*_key(area), area.attack) for area in digest.of(self.result, "attack.auc")}
+        areas = _open_areas(self.result)
+        free = [area for area in areas if (*_key(area), area.attack) not in judged]
+        return [*super().metered(), *free]
 
     def frequency(self, measurement: Measurement) -> Frequency | None:
         """Return how often a real item is told from a fake one, or what is recovered."""

@@ -94,7 +94,11 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         """Run the game of two neighbouring data sets, certified by the label test."""
         adjacency, observe, pair, target = PairSearch(self.ratings).of(model.label, game, defense)
         attack, seed, family = game.create("game"), self.context.seed, self.context.family
-        submits = sees_steps(defense, observe) and "recommender" in defense.observers()
+        steps = sees_steps(defense, observe)
+        submits = steps and "recommender" in defense.observers()
+        judged, mu = gated(self.context.config, "game.kl"), math.inf
+        if judged and steps:
+            mu = defense.steps_mu(defense.prepare(pair.after, pair.public))
         # What the law of the steps' noise says; None if a training diverges.
         laws: list[StepsLaw | None] = []
 
@@ -102,7 +106,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
             running = trained_game(mechanism, pair, attack, observe, target)
             executor = self._executor(stage, model, game, mechanism)
             scores = running.run(trials=game.trials, seed=seed, executor=executor)
-            if mechanism is not defense or not submits:
+            if mechanism is not defense or not (submits or mu < math.inf):
                 return scores
             self.context.progress.expect(2 * TRAININGS)
             delta = delta_of(defense.claim())
@@ -110,7 +114,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
                 steps_law, running, delta=delta, seed=self.context.seed, executor=executor
             )
             laws.append(attempted(law, None))
-            return replace(scores, truth=laws[0] and laws[0].epsilon)
+            return replace(scores, truth=laws[0] and laws[0].epsilon) if submits else scores
 
         run = OneGame(model.label, defense, game, score, game.trainings + fitting(game))
         certificate = self.certificate(run)
@@ -120,8 +124,7 @@ class TrainedGames(GameMeasure[TrainedConfig, TrainedModel]):
         divergences = {}
         if submits:
             divergences = score_divergences(scores, seed=seed, alpha=1 - family.confidence)
-        if gated(self.context.config, "game.kl"):
-            mu = defense.steps_mu(defense.prepare(pair.after, pair.public))
+        if judged:
             divergences["one threshold"] = joint_divergence(
                 scores, next(iter(laws), None), mu, alpha=family.alpha, confidence=family.confidence
             )

@@ -120,6 +120,12 @@ class SgdSettings(Plugin):
         )
         return sigma * self.clip_norm
 
+    def steps_mu(self, rows: factors.FactorRows) -> float:
+        """Return `2 c √K/(σ c)` of the corrected form; ∞ for the others, which do not clip."""
+        if self.variant != "corrected":
+            return math.inf
+        return 2 * self.clip_norm * math.sqrt(self.epochs) / self.noise_deviation(rows.n_items)
+
     def prepare(self, ratings: Ratings, public: Ratings | None = None) -> factors.FactorRows:
         """Build the rows; `b_0` is the mean of `public`, or the middle of the scale if corrected.
 

@@ -63,11 +63,7 @@ def _alone(measurement: Measurement) -> bool:
 
 
 def _method(measurement: Measurement) -> tuple[str, ...]:
-    metric, estimate = entry(measurement.metric), measurement.estimate
-    of = measurement.group or measurement.attack or measurement.detail
-    if metric.by:
-        of = measurement.fields.get(metric.by)
-    quantity = f"{metric.quantity or metric.name} {of or ''}".rstrip()
+    estimate = measurement.estimate
     both = measurement.metric == "epsilon" and not measurement.unit
     trials = f"{estimate.n}{', on both data sets together' if both else ''}"
     level = f"{estimate.alpha:.3g}"
@@ -77,7 +73,7 @@ def _method(measurement: Measurement) -> tuple[str, ...]:
         trials, level = f"{estimate.n} trainings", NONE
     elif estimate.kind == "exact":
         trials, level = NONE, NONE
-    return quantity, trials, level, estimate.method, estimate.kind
+    return digest.quantity(measurement), trials, level, estimate.method, estimate.kind
 
 
 def notes(result: AuditResult) -> list[str]:

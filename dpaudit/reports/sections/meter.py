@@ -140,10 +140,11 @@ def numbers(
     A point that lacks its number has None, as has what the record has no more. The screen, the
     sentence of the outcome and the kinds take the number of a gate from here alone.
     """
+    # Other bases of a metric have the same place.
+    picked = picked_by(gate, result.measurements, result.points) if gate else ()
     at = {
         (measurement.model, measurement.epsilon, measurement.place): measurement
-        for measurement in result.measurements
-        if gate and measurement.metric == gate.judged
+        for measurement in picked
     }
     return [
         (at.get((judged.model, judged.epsilon, judged.place)), judged.outcome)

@@ -10,7 +10,6 @@ from dpaudit.config.gate import Gate
 from dpaudit.core import rounding
 from dpaudit.core.frequency import counted, out_of
 from dpaudit.record.fields import SHARED
-from dpaudit.record.metrics import entry
 from dpaudit.record.result import (
     AuditResult,
     GateRecord,
@@ -220,8 +219,9 @@ def _comparison(gate: Gate, measurement: Measurement, result: AuditResult, *, al
         return f"{named}{_of_bound(measurement, limit, result)}"
     value = rounding.measured(measurement.estimate.value)
     side = "most" if gate.min is None else "least"
-    name = entry(gate.metric).quantity or gate.metric
-    return f"{named}{name} is {value}, and is to be at {side} {limit:g}"
+    quantity, detail = digest.quantity(measurement), str(measurement.detail or "")
+    detail = f" ({detail})" if detail and not quantity.endswith(detail) else ""
+    return f"{named}{quantity}{detail} is {value}, and is to be at {side} {limit:g}"
 
 
 def _of_bound(measurement: Measurement, limit: float | str | None, result: AuditResult) -> str:

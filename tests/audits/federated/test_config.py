@@ -200,7 +200,7 @@ def test_attacks_on_submissions_may_stand_in_a_file(tmp_path: Path) -> None:
         (
             "[[gate]]\nmetric = 'attack.auc'\nmax = 0.9\nwhere = { attack = 'zero-mean' }\n",
             "",
-            "where.attack = 'zero-mean' is not measured; there is popularity \\(candidates\\), pop",
+            "where.attack = 'zero-mean' is not measured; there is ",
         ),
         ("[[attack]]\nname = 'two-sample'\nparams = { pairs = 199 }\n", "", "pairs = 199"),
         (
@@ -220,3 +220,13 @@ def test_a_file_that_asks_for_what_is_not_measured_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         Plan(from_file(tmp_path, more, variant)).check_gates()
+
+
+def test_a_gate_judges_popularity_only_if_it_names_it() -> None:
+    """It reads no submission, so it is no leak of the rounds."""
+    attacks = [{"name": name} for name in ("popularity", "zero-mean")]
+    gate = {"metric": "attack.auc", "max": 0.9}
+    named = {**gate, "where": {"attack": "popularity"}}
+    for gates, labels in (([gate], ["zero-mean"]), ([gate, named], ["popularity", "zero-mean"])):
+        tables = observed(attack=attacks, gate=gates)
+        assert [test.label for test in tables.judged_tests] == labels

@@ -23,6 +23,7 @@ from dpaudit.core.releases import NoisedSteps, PreparedPair, StepsPair
 from dpaudit.core.streams import Streams
 from dpaudit.data.neighbors import RatingReplaced, UserReplaced, apply
 from dpaudit.data.ratings import Ratings, Scale, from_profiles
+from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.defenses.federated.fake_gradients import FakeGradients
 from dpaudit.defenses.federated.training import FederatedTraining
 from dpaudit.defenses.observers import step_observer
@@ -400,3 +401,19 @@ def test_scores_that_are_all_the_same_show_no_divergence() -> None:
 def test_what_too_few_trials_cannot_show_is_left_out(trials: int, names: list[str]) -> None:
     estimates = score_divergences(scored(np.random.default_rng(6), 1.0, trials), seed=0, alpha=0.05)
     assert list(estimates) == names
+
+
+@pytest.mark.parametrize("adjacency", ["user-add-remove", "user-replace"])
+def test_clipped_descent_bounds_the_divergence_of_its_iterates(adjacency: Any) -> None:
+    """All K rounds of a user who is clipped, by the noise of a round; both vectors may be full."""
+    pair = replaced()
+    chosen: dict[str, Any] = {"dimensions": 2, "epochs": 3, "clip_norm": 0.5, "delta": DELTA}
+    defense = SgdFactors(1.0, "corrected", adjacency=adjacency, **chosen)
+    before, after = (defense.prepare(data, pair.public) for data in (pair.before, pair.after))
+    squares = np.zeros(LANES)
+    for _, law in defense.observe(before, after, after, Streams.first(SEED, "law", LANES)):
+        squares += (((law.present - law.absent) / law.scale) ** 2).sum(1)
+    most = defense.steps_mu(before)
+    assert most == 2 * 0.5 * math.sqrt(3) / defense.noise_deviation(before.n_items)
+    assert 0 < math.sqrt(squares.max()) <= most
+    assert math.isinf(SgdFactors(1.0, "published", dimensions=2).steps_mu(before))

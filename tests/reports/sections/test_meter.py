@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpaudit.record.result import AuditResult
+from dpaudit.record import bases
+from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports.sections import meter
-from tests.support.records import Make, accuracy
+from tests.support.records import Make, accuracy, estimate, numbers_of
 
 
 def gated(result: AuditResult, *gates: dict[str, Any]) -> AuditResult:
@@ -62,3 +63,23 @@ def test_of_many_rows_limits_come_first_then_the_surest_of_each_model(make: Make
 
 def test_without_attacks_there_is_no_row(make: Make) -> None:
     assert meter.rows(make(attacks=False)) == []
+
+
+def test_a_gate_shows_the_number_of_its_own_basis(make: Make) -> None:
+    """Numbers of other bases have the same place."""
+    base = make(epsilons=(1.0,))
+    errors = [
+        Measurement(
+            metric="reconstruction.rmse", model="published", epsilon=1.0, attack="a", basis=basis,
+            estimate=estimate(value, value, value),
+        )
+        for basis, value in ((bases.RELEASED, 1.06), (bases.BEYOND_MEANS, -0.06))
+    ]  # fmt: skip
+    table = {"metric": "reconstruction.rmse", "max": 0.2, "where": {"basis": bases.RELEASED}}
+    for order in (errors, errors[::-1]):
+        result = base.model_copy(update={"measurements": order})
+        gate = base.gates[0].model_copy(update={"numbers": numbers_of(result, table, "fail")})
+        judged = gated(result.model_copy(update={"gates": [gate]}), table)
+        [(number, _)] = [meter.numbers(*pair, judged)[0] for pair in meter.gates(judged)]
+        assert number is not None
+        assert number.estimate.value == 1.06
