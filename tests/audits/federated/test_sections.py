@@ -19,7 +19,7 @@ from dpaudit.record import storage as record
 from dpaudit.record.result import AuditResult, Measurement
 from dpaudit.reports import words
 from dpaudit.reports.render import console, html, markdown
-from dpaudit.reports.sections import verdicts
+from dpaudit.reports.sections import meter, verdicts
 from dpaudit.reports.sections.base import look_of
 from tests.support.records import estimate, measured
 
@@ -186,3 +186,30 @@ def test_the_meter_names_what_an_attacker_sees(make: Callable[..., AuditResult])
     sections = FederatedSections(base.model_copy(update={"attacks": attacks}))
     rows = [sections.frequency(one) for one in areas]
     assert [row.attacker for row in rows if row] == ["item popularity alone", "submissions"]
+
+
+def test_a_limit_stands_beside_the_attack_that_it_is_on(make: Callable[..., AuditResult]) -> None:
+    """A judged area has an interval of its own, and replaces the other number of its attack."""
+    base = make(epsilons=(1.0,), game=False, attacks=False, rated=False)
+    half = estimate(0.6, 0.5, 0.7)
+    areas = [
+        measured(metric, "published", 1.0, half, attack=attack, step=3)
+        for metric, attack in (
+            ("transcript.auc", "mine"),
+            ("transcript.auc", "popularity"),
+            ("attack.auc", "mine"),
+        )
+    ]
+    attacks = {"popularity": {"name": "popularity"}, "mine": {"name": "zero-mean"}}
+    gate = {"metric": "attack.auc", "max": 0.7}
+    record = base.model_copy(
+        update={
+            "attacks": attacks,
+            "kind": "federated",
+            "measurements": areas,
+            "config": {**base.config, "gate": [gate]},
+            "gates": [base.gates[0].model_copy(update={"numbers": ()})],
+        }
+    )
+    rows = {row.attacker: row.limit for row in meter.rows(record)}
+    assert rows == {"submissions": 0.7, "item popularity alone": None}
