@@ -48,14 +48,18 @@ def amount(leak: Leak, value: float) -> str:
     """Return a number of a gate as people read it: `5 of 100` for a share."""
     if leak.metric not in _FOUND:
         return rounding.measured(value)
-    limit, guess = abs(leak.limit), leak.at or abs(leak.limit)
-    share = max(0.0, value)
-    return frequency.out_of(share, frequency.base_of(share, guess, limit))
+    return frequency.out_of(max(0.0, value), _base(leak))
 
 
 def _number(leak: Leak, value: float) -> str:
     """Return a number beside others that say of how many it is."""
     return amount(leak, value).partition(" of ")[0]
+
+
+def _base(leak: Leak) -> int:
+    """Return of how many the limit and a guess are whole numbers."""
+    limit = abs(leak.limit)
+    return frequency.base_of(limit, leak.at or limit, limit)
 
 
 def _found(leak: Leak, value: float) -> str:
@@ -130,8 +134,7 @@ def _fate(tuning: Tuning, candidate: CandidateRecord) -> str:
         number = beyond.index(True) + 1 if True in beyond else candidate.judged
         return (
             f"which exceeded in training {number} of {tuning.judged} "
-            f"({amount(leak, leak.values[number - 1])}; the limit is "
-            f"{_number(leak, abs(leak.limit))}; gate {leak.rule})"
+            f"({_beyond_words(leak, leak.values[number - 1])}; gate {leak.rule})"
         )
     if candidate.fate == "too weak":
         return (
@@ -143,6 +146,16 @@ def _fate(tuning: Tuning, candidate: CandidateRecord) -> str:
             f"for which too few of the {tuning.trainings} trainings were left: raise tune.trainings"
         )
     return f"which is {candidate.outcome.upper()}: {candidate.reason}"
+
+
+def _beyond_words(leak: Leak, value: float) -> str:
+    """Return a number beyond its limit, with so many digits that it is seen."""
+    limit = abs(leak.limit)
+    if leak.metric not in _FOUND:
+        return f"{rounding.measured(value)}; the limit is {rounding.measured(limit)}"
+    base = frequency.base_of(max(0.0, value), leak.at or limit, limit)
+    counts = frequency.out_of(max(0.0, value), base), frequency.counted(limit, base)
+    return f"{counts[0]}; the limit is {counts[1]}"
 
 
 def _sure(tuning: Tuning) -> Iterator[str]:

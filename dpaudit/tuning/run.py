@@ -22,6 +22,7 @@ from dpaudit.core.files import read_text, write_text
 from dpaudit.core.knobs import Knob
 from dpaudit.core.messages import place
 from dpaudit.core.registry import suggestion
+from dpaudit.core.rounding import duration
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Progress, digest_of
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
@@ -31,7 +32,7 @@ from dpaudit.tuning.covered import of_choice
 from dpaudit.tuning.result import CandidateRecord, Tuning
 from dpaudit.tuning.search import Trained
 from dpaudit.tuning.settings import Setting, Tuned, Values, listed
-from dpaudit.tuning.tuner import Tuner, doubled, over, worth
+from dpaudit.tuning.tuner import Tuner, doubled, judged_by, over, worth
 
 # The file of earlier searches in a folder, and the most characters that are read of it.
 HISTORY, _LARGEST = "searches.json", 2**22
@@ -144,6 +145,36 @@ def check(config: MembershipConfig) -> Tuned:
         for value in ends:
             tuned.with_setting(Setting({key: value}))
     return tuned
+
+
+def forecast(config: MembershipConfig, seconds: float | None) -> str:
+    """Return what a search trains, and how long that takes.
+
+    Args:
+        config: the config.
+        seconds: the time of a training; None if it is not known.
+
+    Raises:
+        ConfigError: as `check`.
+    """
+    tuned = check(config)
+    tune, judged = tuned.tune, judged_by(Plan(tuned.config))
+    if tune.time is not None:
+        if seconds is None:
+            return f"dpaudit tune: as many trainings as fit into {duration(tune.time)}."
+        trainings = int(tune.time / seconds)
+    else:
+        trainings = tune.trainings
+    values = tuned.values().values()
+    size = 1 + math.prod(math.inf if isinstance(one, Knob) else len(one) for one in values)
+    count = int(min(size, max(2, search.settings_for(trainings, judged))))
+    took = "" if seconds is None else f", about {duration(trainings * seconds)} on one worker"
+    return (
+        f"dpaudit tune: at most {trainings} trainings{took}, without the attacks on them: up to "
+        f"{count} settings once, the better ones "
+        f"{search.SOME} and {search.MORE} times, and at most {search.MOST_JUDGED} judged by "
+        f"{judged} new trainings each."
+    )
 
 
 def tune(

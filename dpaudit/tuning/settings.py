@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice, product
 from typing import Any
 
+from dpaudit.audits.membership.audit import Given
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.models.config import OwnRecommender
 from dpaudit.config.load import Option, WrongConfigError, checked
@@ -175,6 +176,10 @@ class Tuned:
         """
         if not setting.values:
             return self.config
+        if isinstance(self.model, Given):
+            values = {key.removeprefix("params."): v for key, v in setting.values.items()}
+            made = self.model.with_arguments(values)
+            return self.config.model_copy(update={self.table: [made]})
         try:
             config = checked(self.stated(setting))
         except WrongConfigError as error:

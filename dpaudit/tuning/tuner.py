@@ -98,6 +98,26 @@ def doubled(config: MembershipConfig, ratings: Ratings) -> MembershipConfig:
     return config.model_copy(update={"membership": changed})
 
 
+def judged_by(plan: Plan) -> int:
+    """Return how many new trainings judge a candidate of a membership audit.
+
+    Raises:
+        ConfigError: no number does.
+    """
+    config = plan.config
+    if not isinstance(config, MembershipConfig):
+        raise TypeError("only membership audits are tuned")
+    if any(map(by_interval, config.gate)):
+        return config.membership.trainings
+    left = left_for_next(config, plan.family)
+    if left <= 0:
+        raise ConfigError(
+            "no error probability is left to gates about the next training, as claims and other "
+            "gates take it: remove some, or lower audit.confidence"
+        )
+    return draws_needed(0, left)
+
+
 @dataclass(eq=False)
 class Tuner:
     """The trainings of a search.
@@ -145,15 +165,7 @@ class Tuner:
     @cached_property
     def judged(self) -> int:
         """How many new trainings judge a candidate, none of which may exceed."""
-        if self.intervals:
-            return self.config.membership.trainings
-        left = left_for_next(self.config, self.plan.family)
-        if left <= 0:
-            raise ConfigError(
-                "no error probability is left to gates about the next training, as claims and "
-                "other gates take it: remove some, or lower audit.confidence"
-            )
-        return draws_needed(0, left)
+        return judged_by(self.plan)
 
     @property
     def total(self) -> int:

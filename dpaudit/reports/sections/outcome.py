@@ -330,6 +330,9 @@ def _unlimited(result: AuditResult) -> Iterator[str]:
 def steps(result: AuditResult, folder: str | None = None) -> list[Step]:
     """Return the next steps after a run, at most three, the best first.
 
+    A run that a model stops which can be trained again has a fourth: the search for settings that
+    pass.
+
     Args:
         result: the record.
         folder: where the record is kept; the default folder of its config if it is not known.
@@ -337,7 +340,11 @@ def steps(result: AuditResult, folder: str | None = None) -> list[Step]:
     path = digest.config_path(result)
     at = shlex.quote(folder or f"dpaudit-out/{Path(path).stem}")
     ways = {"stop": _mend, "undecided": _narrow, "go": _keep, "no decision": _decide}
-    return list(ways[result.outcome](result, digest.command(result, path), at))[:3]
+    next_steps = list(ways[result.outcome](result, digest.command(result, path), at))[:3]
+    if result.outcome == "stop" and digest.tunes(result):
+        command = digest.command(result, path, "tune")
+        next_steps.append(Step("Or search", "settings that pass, and what they cost", command))
+    return next_steps
 
 
 def _mend(result: AuditResult, run: str, at: str) -> Iterator[Step]:
