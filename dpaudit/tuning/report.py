@@ -117,6 +117,7 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
     name = "the settings as they are" if not nearest.setting else setting.words
     count = len(tuning.candidates)
     said = f"none of {count} judged settings passes" if tuning.listed else "no setting passes"
+    said = "the judged setting does not pass" if tuning.listed and count == 1 else said
     yield f"{said[0].upper()}{said[1:]}; nearest: {name}, {_fate(tuning, nearest)}."
 
 
@@ -196,10 +197,10 @@ def notes(tuning: Tuning) -> list[str]:
             "about a setting that was chosen on private data nor about this picture."
         )
         if tuning.covered:
-            parts_ = ", ".join(f"{rounding.at_most(e)} ({n})" for n, e in tuning.covered.items())
+            most = ", ".join(f"{rounding.at_most(e)} ({n})" for n, e in tuning.covered.items())
             texts.append(
                 "A private choice among such models would have ε at most, by the mean of a secret "
-                f"random number of runs: {parts_}. Its settings are drawn at random, its score is "
+                f"random number of runs: {most}. Its settings are drawn at random, its score is "
                 "computed from public data, and the best run's own model is released, nothing else "
                 "(arXiv:2110.03620)."
             )

@@ -291,16 +291,8 @@ def _by_tpe(tuner: Tuner, values: Values, trainings: int) -> None:
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     shown: dict[int, Trained] = {}
-
-    def constraints(trial: Any) -> tuple[float]:
-        return (trial.user_attrs["over"],)
-
-    study = optuna.create_study(
-        direction="maximize",
-        sampler=optuna.samplers.TPESampler(
-            seed=tuner.config.seed % 2**32, constraints_func=constraints, n_startup_trials=10
-        ),
-    )
+    sampler = optuna.samplers.TPESampler(seed=tuner.config.seed % 2**32)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
     shown[0] = tuner.train(0, search.SOME)
     for _ in range(search.proposals(trainings, tuner.judged) - 1):
         trial = study.ask()
@@ -311,7 +303,7 @@ def _by_tpe(tuner: Tuner, values: Values, trainings: int) -> None:
             keys.append(setting.key)
         number = keys.index(setting.key)
         shown[number] = trained = shown.get(number) or tuner.train(number, search.SOME)
-        trial.set_user_attr("over", trained.leak + trained.spread - 1)
+        trial.set_constraint("limit", trained.leak + trained.spread - 1)
         study.tell(trial, max(trained.utility, 0.0))
     left = trainings - search.reserved(trainings, tuner.judged) - tuner.total
     search.refine([*list(shown)[1:], 0], shown, tuner.train, left, tuner.judged, len(shown))
