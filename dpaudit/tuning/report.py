@@ -86,6 +86,8 @@ def price_words(tuning: Tuning, price: Price) -> str:
 
 def _change(ratio: float) -> str:
     percent = round(100 * abs(ratio - 1))
+    if ratio >= 2:
+        return f"{rounding.measured(ratio, 2)} times as much"
     return f"{percent} % {'more' if ratio >= 1 else 'less'}" if percent else "the same"
 
 
@@ -173,7 +175,10 @@ def _sure(tuning: Tuning) -> Iterator[str]:
         yield f"At most {most} such searches say GO and see the next training exceed."
     if tuning.again is not None:
         again = round(100 * tuning.again)
-        yield f"A run of the tuned config says GO again in about {again} of 100."
+        yield (
+            f"In about {again} of 100 runs of the tuned config no training exceeds; GO also takes "
+            "that attackers catch a planted leak again."
+        )
 
 
 def notes(tuning: Tuning) -> list[str]:

@@ -36,7 +36,7 @@ from dpaudit.tuning.tuner import Tuner, doubled, judged_by, over, worth
 
 # The file of earlier searches in a folder, and the most characters that are read of it.
 HISTORY, _LARGEST = "searches.json", 2**22
-# From so many trainings on, TPE finds more in ranges than random points (docs/results/tune.md).
+# From so many trainings on, TPE finds more in ranges than random points (docs/methods/searches.md).
 _TPE = 100
 
 

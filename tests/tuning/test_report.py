@@ -71,7 +71,7 @@ def test_go_says_what_passes_and_its_price() -> None:
         "nDCG of lists 25 % more (10 % more to 40 % more): 0.200 in place of 0.160"
     )
     assert "At most 4.2 of 100 such searches say GO" in sure[1]
-    assert "about 90 of 100" in sure[2]
+    assert "In about 90 of 100 runs" in sure[2]
 
 
 def test_what_is_nearest_is_said_where_nothing_passes() -> None:

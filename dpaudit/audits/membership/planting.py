@@ -506,6 +506,8 @@ class PassControl:
     def learning(self, trials: Trials, whole: Reading) -> tuple[LearningStep, ...]:
         """Return what the attacks find of the judged trainings with fewer calibrating ones.
 
+        Steps are half a doubling at least: over less of one the pace of a curve is mostly noise.
+
         Args:
             trials: the trainings.
             whole: what they find with all.
@@ -514,7 +516,7 @@ class PassControl:
         readings = {
             some: self.measured(trials, _fewer(self.divisions, some), self.attacks)
             for some in (2, *MORE)
-            if some < count
+            if some * math.sqrt(2) <= count
         }
         if count > 2:
             readings[count] = whole
