@@ -9,10 +9,18 @@ if TYPE_CHECKING:
     from dpaudit.audits.mechanism.audit import audit, audit_pairs
     from dpaudit.audits.membership.audit import audit_recommender
     from dpaudit.data.interactions import Interactions
+    from dpaudit.tuning.python import tune_recommender
 
     __version__: str
 
-__all__ = ["Interactions", "__version__", "audit", "audit_pairs", "audit_recommender"]
+__all__ = [
+    "Interactions",
+    "__version__",
+    "audit",
+    "audit_pairs",
+    "audit_recommender",
+    "tune_recommender",
+]
 
 
 def __getattr__(name: str) -> "Any":
@@ -30,6 +38,10 @@ def __getattr__(name: str) -> "Any":
         from dpaudit.audits.membership.audit import audit_recommender
 
         return audit_recommender
+    if name == "tune_recommender":
+        from dpaudit.tuning.python import tune_recommender
+
+        return tune_recommender
     if name == "Interactions":
         from dpaudit.data.interactions import Interactions
 

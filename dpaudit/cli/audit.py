@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpaudit.execution.workers import Workers
 
 
-def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
+def found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
     """Return the config that is given, else the one of the current folder."""
     from dpaudit.config import load as config_file
 
@@ -30,7 +30,7 @@ def _found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
 
 
 @click.command()
-@click.argument("config", required=False, type=PathType(), callback=_found)
+@click.argument("config", required=False, type=PathType(), callback=found)
 @click.option(
     "-o",
     "--output",

@@ -18,6 +18,7 @@ from dpaudit.cli.init import init
 from dpaudit.cli.membership import membership
 from dpaudit.cli.plan import plan
 from dpaudit.cli.stopping import StopSignal, stoppable
+from dpaudit.cli.tune import tune
 from dpaudit.cli.writing import UnwrittenError, write_failure
 from dpaudit.core.errors import ConfigError, DpauditError, InputError, RunError
 from dpaudit.core.exit_codes import RUN_FAILED, USER_ERROR
@@ -150,9 +151,9 @@ def main() -> None:
 
 
 # The commands in the order of use, and the exit codes of those that judge and of the others.
-_JUDGING = (run, merge, gate, membership)
+_JUDGING = (run, tune, merge, gate, membership)
 _COMMANDS = (
-    init, data, list_, show, plan, run, report, gate, diff, split, merge, runs,
+    init, data, list_, show, plan, run, tune, report, gate, diff, split, merge, runs,
     membership, epsilon, claims, schema,
 )  # fmt: skip
 _FAILED = "2 usage, config or data error, 3 the command failed, or outputs could not be written"
@@ -170,5 +171,5 @@ def _with_codes(command: click.Command, codes: str) -> None:
 for command in _COMMANDS:
     main.add_command(command)
     if command is not claims:
-        codes = _OUTCOMES if command is membership else _OF_CONFIGS
+        codes = _OUTCOMES if command in (membership, tune) else _OF_CONFIGS
         _with_codes(command, codes if command in _JUDGING else f"0 done, {_FAILED}")

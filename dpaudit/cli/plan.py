@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpaudit.auditor.kind import Forecast
+    from dpaudit.config.schema import Config
     from dpaudit.execution.sampling import Cost, Sample
     from dpaudit.execution.workers import Workers
 
@@ -136,8 +137,19 @@ def _plan_config(
         cost = cost_of(planned, reporter, timing)
     tell(cost.decisions)
     _show_cost(cost, timing, workers)
+    tell(_tuning(checked, cost))
     if rows:
         _show_forecast(rows)
+
+
+def _tuning(config: Config, cost: Cost) -> Iterator[str]:
+    """Say what `dpaudit tune` would train, and how long it takes, if the config has [tune]."""
+    from dpaudit.audits.membership.config import MembershipConfig
+    from dpaudit.tuning.run import forecast
+
+    if isinstance(config, MembershipConfig) and config.tune is not None:
+        each = [one.seconds / one.trials for one in cost.stages if one.seconds and one.trials]
+        yield forecast(config, each[0] if each else None)
 
 
 def _show_forecast(rows: Sequence[Forecast]) -> None:

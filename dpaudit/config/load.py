@@ -248,6 +248,17 @@ def _config(values: dict[str, Any]) -> Config:
     return _valid(kind, tables)
 
 
+def checked(values: dict[str, Any]) -> Config:
+    """Return the config of parsed values, whose plug-ins take their parameters.
+
+    Raises:
+        WrongConfigError: a value is wrong.
+    """
+    config = _config(values)
+    _check_parts(config, ())
+    return config
+
+
 def _valid(kind: type[T], values: dict[str, Any]) -> T:
     """Return the tables of parsed values.
 

@@ -24,6 +24,7 @@ from scipy.sparse import csr_array
 
 from dpaudit.core.errors import ConfigError, DpauditError, NoModelError, RunError, installing, said
 from dpaudit.core.foreign import foreign
+from dpaudit.core.knobs import Knob
 from dpaudit.core.messages import show
 from dpaudit.core.plugin import STRICT, Plugin
 from dpaudit.core.registry import suggestion
@@ -177,6 +178,14 @@ class Trainable(ABC):
     def trains(self) -> bool:
         """Whether it can train on any data; else it has what trainings elsewhere gave."""
         return True
+
+    @property
+    def knobs(self) -> Mapping[str, Knob]:
+        """The parameters that decide most of leaks and utility, with ranges to search.
+
+        Keys are as in `params`, with dots between tables. None are known of a user's own code.
+        """
+        return {}
 
     @abstractmethod
     def answer(self, interactions: Interactions, seed: int, query: Query) -> Answer:

@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass as parameters
 from scipy.sparse import csr_array, csr_matrix
 from scipy.special import expit
 
+from dpaudit.core.knobs import Knob
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.streams import generator
 from dpaudit.recommenders import base
@@ -58,6 +59,18 @@ class Implicit(base.Library):
     def leaves_out(self) -> Collection[str]:
         """Factors, which similarities do not have."""
         return ("factors",) if self.model == "item-item" else ()
+
+    @property
+    def knobs(self) -> Mapping[str, Knob]:
+        """Factors, regularisation and iterations, or the number of neighbours."""
+        if self.model == "item-item":
+            return {"settings.K": Knob(5, 200, log=True)}
+        iterations = Knob(2, 20, log=True) if self.model == "als" else Knob(10, 200, log=True)
+        return {
+            "settings.factors": Knob(4, 128, log=True),
+            "settings.regularization": Knob(0.001, 10.0, log=True),
+            "settings.iterations": iterations,
+        }
 
     def fit(self, interactions: csr_array, seed: int) -> base.RowModel:
         """Train; arguments and errors as in `Recommender.fit`."""

@@ -18,6 +18,7 @@ from scipy.sparse import coo_matrix, csr_array
 from scipy.special import expit
 
 from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.knobs import Knob
 from dpaudit.core.messages import show
 from dpaudit.core.plugin import STRICT
 from dpaudit.core.registry import suggestion
@@ -27,6 +28,7 @@ _CORNAC_RATINGS = {"BaselineOnly", "GlobalAvg", "ItemKNN", "MF", "NMF", "PMF", "
 # The vectors of other models do not give their scores.
 _CORNAC_FACTORS = frozenset({"BPR", "HPF", "MF", "MMMF", "NMF", "SVD", "WBPR"})
 _CORNAC_SEEDLESS = frozenset({"GlobalAvg", "MostPop"})
+_CORNAC_REGULARISED = frozenset({"BPR", "MF", "PMF", "WBPR"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,17 @@ class Cornac(base.Library):
     def leaves_out(self) -> Collection[str]:
         """Factors, unless the model is a factorisation."""
         return () if self.model in _CORNAC_FACTORS else ("factors",)
+
+    @property
+    def knobs(self) -> Mapping[str, Knob]:
+        """Factors, iterations and regularisation of the factorisations that have these."""
+        if self.model not in _CORNAC_REGULARISED:
+            return {}
+        return {
+            "settings.k": Knob(4, 128, log=True),
+            "settings.max_iter": Knob(5, 200, log=True),
+            "settings.lambda_reg": Knob(0.001, 1.0, log=True),
+        }
 
     def fit(self, interactions: csr_array, seed: int) -> _CornacScored:
         """Train; arguments and errors as in `Recommender.fit`."""
@@ -206,6 +219,21 @@ class LensKit(base.Library):
         """Factors, of models that have none."""
         return ("factors",) if self.model in _LENSKIT_FACTORLESS else ()
 
+    @property
+    def knobs(self) -> Mapping[str, Knob]:
+        """Factors, epochs and regularisation, or the number of neighbours."""
+        if self.model in _LENSKIT_NEIGHBOURS:
+            return {"settings.max_nbrs": Knob(5, 200, log=True)}
+        if self.model == "EASEScorer":
+            return {"settings.regularization": Knob(1.0, 1000.0, log=True)}
+        if self.model not in _LENSKIT_ALS:
+            return {}
+        return {
+            "settings.embedding_size": Knob(4, 128, log=True),
+            "settings.epochs": Knob(2, 20, log=True),
+            "settings.regularization": Knob(0.001, 10.0, log=True),
+        }
+
     def fit(self, interactions: csr_array, seed: int) -> _LensKitScored:
         """Train; arguments and errors as in `Recommender.fit`."""
         module = base.required(self.name, _LENSKIT_MODULES[self.model], "lenskit")
@@ -286,6 +314,14 @@ class LightFM(base.Library):
         "Kula 2015, arXiv:1507.08439; Weston, Bengio & Usunier, WSABIE: Scaling Up to Large "
         "Vocabulary Image Annotation, IJCAI 2011, section 3"
     )
+
+    @property
+    def knobs(self) -> Mapping[str, Knob]:
+        """Factors and epochs."""
+        return {
+            "settings.no_components": Knob(4, 128, log=True),
+            "settings.epochs": Knob(2, 60, log=True),
+        }
 
     def fit(self, interactions: csr_array, seed: int) -> base.FactorModel:
         """Train; arguments and errors as in `Recommender.fit`."""
@@ -375,6 +411,19 @@ class Surprise(base.Library):
     def predicts_ratings(self) -> bool:
         """True."""
         return True
+
+    @property
+    def knobs(self) -> Mapping[str, Knob]:
+        """Factors, epochs and regularisation, or the number of neighbours."""
+        if self.model.startswith("KNN"):
+            return {"settings.k": Knob(5, 200, log=True)}
+        if self.model not in ("SVD", "SVDpp"):
+            return {}
+        return {
+            "settings.n_factors": Knob(4, 128, log=True),
+            "settings.n_epochs": Knob(2, 60, log=True),
+            "settings.reg_all": Knob(0.005, 0.5, log=True),
+        }
 
     @property
     def leaves_out(self) -> Collection[str]:

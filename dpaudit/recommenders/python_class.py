@@ -6,7 +6,7 @@ import copy
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -247,10 +247,12 @@ class GivenModel(_UserModel):
         model: a class or a function that makes an object and can be called without arguments, or
             an object with `fit`, of which each training has a copy; as in `PythonClass`.
         predicts_ratings: whether scores are predicted ratings.
+        arguments: what a class or a function is called with.
     """
 
     model: Any
     predicts_ratings: bool = False
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def definition(self) -> Any:
@@ -268,7 +270,7 @@ class GivenModel(_UserModel):
 
     def _made(self) -> Any:
         if self.model is self.definition:
-            return base.built(self._name, self.model)
+            return base.built(self._name, self.model, **self.arguments)
         with foreign(
             lambda said: ConfigError(
                 f"{self._name} cannot be copied for each training ({said}): give the class, or a "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -14,11 +14,19 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from dpaudit.core.errors import ConfigError, installing
+from dpaudit.core.knobs import Knob
 from dpaudit.core.plugin import STRICT
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders import base
 from dpaudit.recommenders.forgetting import Pair, ascended, products
-from dpaudit.recommenders.networks.settings import PRIVATE, SEQUENTIAL, Name, Settings, resolved
+from dpaudit.recommenders.networks.settings import (
+    DEFAULTS,
+    PRIVATE,
+    SEQUENTIAL,
+    Name,
+    Settings,
+    resolved,
+)
 
 # Epochs of a training that goes on to forget.
 _MORE = 3
@@ -125,6 +133,18 @@ class Torch(base.Recommender):
     def leaves_out(self) -> Collection[str]:
         """Factors, unless the score is a product of these."""
         return () if self.model in ("mf", "two-tower", "lightgcn") else ("factors",)
+
+    @property
+    def knobs(self) -> Mapping[str, Knob]:
+        """Dimensions and epochs, dropout of models that read it, and the noise of DP-SGD."""
+        knobs = {"dimensions": Knob(4, 64, log=True), "epochs": Knob(2, 50, log=True)}
+        if DEFAULTS[self.model].heads:
+            del knobs["dimensions"]  # heads have to divide it
+        if DEFAULTS[self.model].dropout is not None:
+            knobs["dropout"] = Knob(0.1, 0.9)
+        if self.noise_multiplier:
+            knobs["noise_multiplier"] = Knob(0.5, 4.0, log=True)
+        return knobs
 
     @property
     def answers_histories(self) -> bool:

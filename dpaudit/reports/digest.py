@@ -165,13 +165,20 @@ def config_path(result: AuditResult) -> str:
     return next((place.path for place in result.origin.values()), "dpaudit.toml")
 
 
-def command(result: AuditResult, path: str = "dpaudit.toml") -> str:
-    """Return the command that runs the recorded config, which stands in a file."""
+def tunes(result: AuditResult) -> bool:
+    """Whether a gate fails on trainings of a model that `dpaudit tune` can train again."""
+    recommenders = result.config.get("recommender", [])
+    returned = any(recommender.get("returned") for recommender in recommenders)
+    return result.kind == "membership" and not returned and bool(result.gates)
+
+
+def command(result: AuditResult, path: str = "dpaudit.toml", name: str = "run") -> str:
+    """Return the command that runs the recorded config, which stands in a file, or another one."""
     recommenders = result.config.get("recommender", [])
     code = "defense" in result.config or any(
         recommender.get("target") or recommender.get("command") for recommender in recommenders
     )
-    return f"dpaudit run {shlex.quote(path)}{' --allow-code' if code else ''}"
+    return f"dpaudit {name} {shlex.quote(path)}{' --allow-code' if code else ''}"
 
 
 def noised(measurement: Measurement) -> bool:

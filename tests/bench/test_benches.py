@@ -208,6 +208,25 @@ S + R (asked-rows) strongest (asked-rows)
         page="speed",
     ),
 }
+SCRIPTS["tune"] = Bench(
+    (),
+    "import sys; sys.argv[1:] = ['--searches', '1']; tune.main()",
+    "false GO at most, for # to # candidates: #, #, #, #\n"
+    "settings | search | budget | GO | and next exceeds | p > .05 | none found | within # % of the "
+    "best | trainings used\n"
+    + "".join(
+        f"{world} | {way} | # | # | # | # | # | # | #\n"
+        for world, way in (
+            *(("some_pass", "tuned") for _ in range(4)),
+            *((world, "tuned") for world in ("none_pass", "at_eight")),
+            *(
+                (world, way)
+                for world in ("some_pass", "none_pass", "at_eight")
+                for way in ("grid", "by_hand")
+            ),
+        )
+    ),
+)
 SHARED = {"bench_peers", "conftest", "membership_coverage"}
 TESTS = {"test_factors", "test_lists", "test_similarity"}
 

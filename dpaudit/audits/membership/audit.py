@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from numbers import Integral
 from os import PathLike
@@ -128,7 +128,7 @@ class RecommenderAudit:
         return f'<iframe srcdoc="{page}" title="Privacy audit" sandbox style="{_FRAME}"></iframe>'
 
 
-class _Given(OwnRecommender):
+class Given(OwnRecommender):
     """A recommender that the program passes."""
 
     _trainable: Trainable = PrivateAttr()
@@ -140,12 +140,31 @@ class _Given(OwnRecommender):
 
         model = self._trainable
         try:
-            return str(joblib.hash(model.model if isinstance(model, GivenModel) else model))
+            if isinstance(model, GivenModel):
+                return str(joblib.hash((model.model, model.arguments)))
+            return str(joblib.hash(model))
         except Exception:  # a user's object may raise anything
             return token_hex()  # it may have any state, so its trainings are not used again
 
     def create(self, place: str) -> Trainable:
+        """Return what is trained."""
         return self._trainable
+
+    def with_arguments(self, values: Mapping[str, Any]) -> Given:
+        """Return the recommender whose class or function is called with further arguments.
+
+        Raises:
+            ConfigError: it is an object, which no argument makes anew.
+        """
+        model = self._trainable
+        if not isinstance(model, GivenModel) or model.model is not model.definition:
+            raise ConfigError(
+                f"{self.label} is an object, and settings are arguments of a class or a function: "
+                "pass that"
+            )
+        made = self.model_copy()
+        made._trainable = replace(model, arguments={**model.arguments, **values})
+        return made
 
 
 def audit_recommender(
@@ -203,29 +222,16 @@ def audit_recommender(
     """
     from dpaudit.execution.reporter import Reporter, interactive
 
-    _check_arguments(targets, users, workers, folder)
+    check_arguments(targets, users, workers, folder)
     ratings = given_ratings(interactions)
-    trainable, recommender = _recommender(model, settings or {}, claim, predicts_ratings)
-    sizes = target_sizes(ratings, targets, users)
-    config = _checked(
-        {
-            **({} if seed is None else {"seed": seed}),
-            "recommender": [recommender],
-            "membership": {
-                "units": _as_table(units),
-                "observers": _as_table(observers),
-                "trainings": trainings,
-                "stop": stop,
-                **sizes._asdict(),
-            },
-            "audit": {"confidence": confidence},
-            "gate": _as_table(gates),
-        }
+    membership = {"units": units, "observers": observers, "trainings": trainings, "stop": stop}
+    config = configured(
+        given_recommender(model, settings or {}, claim, predicts_ratings),
+        {**membership, **target_sizes(ratings, targets, users)._asdict()},
+        seed=seed,
+        audit={"confidence": confidence},
+        gate=gates,
     )
-    if trainable is not None:
-        given = _Given.model_validate(config.recommender[0].model_dump())
-        given._trainable = trainable
-        config = config.model_copy(update={"recommender": [given]})
     with Reporter() if progress is None and interactive() else nullcontext(progress) as shown:
         record = run_audit(
             config,
@@ -238,7 +244,41 @@ def audit_recommender(
     return RecommenderAudit(record)
 
 
-def _check_arguments(targets: Any, users: Any, workers: Any, folder: Any) -> None:
+def configured(
+    given: tuple[Trainable | None, dict[str, Any]],
+    membership: Mapping[str, Any],
+    *,
+    seed: int | None,
+    **tables: Any,
+) -> MembershipConfig:
+    """Return the config of what the program passes.
+
+    Args:
+        given: what is trained and its table, of `given_recommender`.
+        membership: the game.
+        seed: the seed; None draws one.
+        tables: further tables.
+
+    Raises:
+        ConfigError: a value is wrong.
+    """
+    trainable, recommender = given
+    config = _checked(
+        {
+            **({} if seed is None else {"seed": seed}),
+            "recommender": [recommender],
+            "membership": {key: _as_table(value) for key, value in membership.items()},
+            **{key: _as_table(value) for key, value in tables.items()},
+        }
+    )
+    if trainable is None:
+        return config
+    own = Given.model_validate(config.recommender[0].model_dump())
+    own._trainable = trainable
+    return config.model_copy(update={"recommender": [own]})
+
+
+def check_arguments(targets: Any, users: Any, workers: Any, folder: Any) -> None:
     """Refuse what no config checks.
 
     Raises:
@@ -267,7 +307,7 @@ def _checked(values: dict[str, Any]) -> MembershipConfig:
     return config
 
 
-def _recommender(
+def given_recommender(
     model: Any, settings: Mapping[str, Any], claim: Mapping[str, Any] | None, rated: bool
 ) -> tuple[Trainable | None, dict[str, Any]]:
     """Return what the program passes, if it is no name, and the table of the config."""

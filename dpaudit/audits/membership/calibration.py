@@ -75,7 +75,7 @@ class Division(NamedTuple):
     judged: Rows
 
 
-def division(trainings: int, calibrating: int, seed: int) -> Division:
+def division(trainings: int, calibrating: int, seed: int, seen: int = 0) -> Division:
     """Return which trainings calibrate, and which are judged, at random.
 
     Neither the place of a training nor its neighbours decide in which part it is, so a model that
@@ -86,8 +86,10 @@ def division(trainings: int, calibrating: int, seed: int) -> Division:
         trainings: their number.
         calibrating: the number of trainings that calibrate.
         seed: the run's seed.
+        seen: how many of them, the first ones, calibrate in any case.
     """
     order = generator(seed, "membership judged half").permutation(trainings)
+    order = np.concatenate((order[order < seen], order[order >= seen]))
     return Division(order[:calibrating], order[calibrating:])
 
 

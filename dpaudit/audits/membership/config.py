@@ -21,6 +21,7 @@ from dpaudit.audits.models.config import (
 from dpaudit.config.model import Model, Table
 from dpaudit.config.schema import Config
 from dpaudit.config.tables import Attack, battery, has_role, named_attacks
+from dpaudit.config.tune import Tune
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.membership import WITNESS, Observer, Unit
@@ -101,6 +102,11 @@ class Membership(Table):
         trainings: the number of trainings of each model. From 8 on, four more test the model.
         calibrating: how many of them calibrate the attacks; the others are judged. By default 5 of
             24, at least 2 if one is left to judge, and at most 16.
+        coins: the seed of the coins and of the trainings' own seeds, instead of the run's. Runs
+            with one seed and other coins have the same targets and held-out interactions, and
+            trainings that are independent given these.
+        seen: how many of the trainings, the first ones, whoever chose the model has seen: they
+            calibrate, and none of them is judged.
         stop: `when-decided` ends the trainings of a model as soon as a gate about the next training
             surely fails, at the earliest after 4 trainings; `at-end` runs them all. A gate passes
             at the end alone.
@@ -134,13 +140,15 @@ class Membership(Table):
     """
 
     judging: ClassVar[frozenset[str]] = frozenset(
-        {"calibrating", "stop", "observers", "rates", "delta", "ships", "surrogates"}
+        {"calibrating", "seen", "stop", "observers", "rates", "delta", "ships", "surrogates"}
     )
 
     units: Annotated[list[Unit], Field(min_length=1)] = ["interaction"]
     observers: Annotated[list[Observer], Field(min_length=1)] | None = None
     trainings: Annotated[int, Field(ge=1, le=100_000)] = 24
     calibrating: Annotated[int, Field(ge=0, le=1000)] | None = None
+    coins: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    seen: Annotated[int, Field(ge=0, le=1000)] = 0
     stop: Literal["when-decided", "at-end"] = "at-end"
     interactions: Annotated[int, Field(ge=20, le=1_000_000)] | None = None
     users: Annotated[int, Field(ge=20, le=1_000_000)] = 300
@@ -167,6 +175,11 @@ class Membership(Table):
             raise ValueError(
                 f"calibrating = {self.calibrating} leaves none of {self.trainings} trainings to "
                 "judge: lower it, or raise trainings"
+            )
+        if self.seen > self.calibrating_trainings:
+            raise ValueError(
+                f"seen = {self.seen} trainings may not be judged, and {self.calibrating_trainings} "
+                f"calibrate: set calibrating = {self.seen} or more"
             )
         if isinstance(self.ships, int) and self.ships > self.trainings:
             raise ValueError(
@@ -304,15 +317,17 @@ class MembershipConfig(RecommendersConfig):
 
     Attributes:
         membership: the game.
+        tune: what `dpaudit tune` searches; no other command reads it.
     """
 
     title: ClassVar[str] = "whose data trained models reveal (membership)"
     marks: ClassVar[frozenset[str]] = frozenset({"recommender", "membership"})
     table: ClassVar[str] = "[membership]"
     # Attacks read finished trainings.
-    judging: ClassVar[frozenset[str]] = Config.judging | {"attack"}
+    judging: ClassVar[frozenset[str]] = Config.judging | {"attack", "tune"}
 
     membership: Membership = Membership()
+    tune: Tune | None = None
     _asked: Membership | None = PrivateAttr(None)
 
     @model_validator(mode="after")

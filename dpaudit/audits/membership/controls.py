@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from operator import attrgetter
+from typing import Protocol
 
 from dpaudit.auditor.gate import Ruling, spelling_of
 from dpaudit.config.gate import Gate
@@ -51,10 +52,21 @@ def planted_size(metric: str, at: float | None, limit: float, factor: float) -> 
     return max(times, least + (1 - least) * share)
 
 
-def leak_of(gate: Gate, measurement: Measurement) -> float:
+class Measured(Protocol):
+    """What names a number."""
+
+    @property
+    def metric(self) -> str:
+        """The metric."""
+
+    @property
+    def at(self) -> float | None:
+        """Its false-positive rate, if it has one."""
+
+
+def leak_of(gate: Gate, number: Measured) -> float:
     """Return the size of the leak of a number that a gate must not pass."""
-    factor = gate.detectable or _FACTOR
-    return planted_size(measurement.metric, measurement.at, gate.threshold, factor)
+    return planted_size(number.metric, number.at, gate.threshold, gate.detectable or _FACTOR)
 
 
 def controlled(gate: Gate, measurement: Measurement, ruling: Ruling) -> Ruling:

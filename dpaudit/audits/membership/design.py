@@ -37,6 +37,8 @@ Rows = NDArray[np.int64]
 # The number of surrogate models, that of their factors, and the index of the first: none of the
 # audit's own trainings has its coins.
 _SURROGATES, _SURROGATE, _FURTHER = 4, 16, 10**9
+# Folds of the held-out interactions, by which utility has an interval, and which searches share.
+FOLDS = 20
 # The most values of a column whose users are groups.
 _VALUES = 10
 
@@ -258,6 +260,7 @@ class Design:
         passed_over: how many interactions, and how many users, the draw of targets passed over
             that could have been targets; 0 where targets are chosen and not drawn at random.
         groups: masks of the users `(N,)` by the name of their group.
+        thrown: the seed of the coins and of the trainings' own seeds; None for the run's.
     """
 
     ratings: Ratings
@@ -269,6 +272,7 @@ class Design:
     k: int
     passed_over: tuple[int, int] = (0, 0)
     groups: Mapping[str, Mask] = field(default_factory=dict)
+    thrown: int | None = None
 
     @classmethod
     def of(cls, ratings: Ratings, table: Membership, seed: int) -> Self:
@@ -310,7 +314,8 @@ class Design:
         # Fake users are in no group.
         added = 0, ratings.n_users - real
         groups = {name: np.pad(among, added) for name, among in groups.items()}
-        return cls(ratings, seed, held, rows, users, observed, k, passed_over, groups)
+        drawn = (held, rows, users, observed, k, passed_over, groups)
+        return cls(ratings, seed, *drawn, table.coins)
 
     @staticmethod
     def _users(active: Indices, table: Membership, seed: int) -> Indices:
@@ -348,7 +353,7 @@ class Design:
 
     def coins(self, training: int) -> Mask:
         """Return whether each target is in the data of a training: interactions, then users."""
-        stream = generator(self.seed, "membership coins", child=training)
+        stream = generator(self._thrown, "membership coins", child=training)
         return stream.integers(0, 2, len(self.rows) + len(self.users)).astype(np.bool_)
 
     def present(self, trainings: int, unit: Unit) -> Mask:
@@ -359,7 +364,17 @@ class Design:
 
     def training_seed(self, training: int) -> int:
         """Return the seed that a training's recommender gets, 0 to 2^31 - 1."""
-        return int(generator(self.seed, "membership seed", child=training).integers(2**31))
+        return int(generator(self._thrown, "membership seed", child=training).integers(2**31))
+
+    @property
+    def _thrown(self) -> int:
+        return self.seed if self.thrown is None else self.thrown
+
+    @cached_property
+    def folds(self) -> Indices:
+        """In which fold each held-out interaction is `(p,)`, 0 to 19; a user's are in one."""
+        order = generator(self.seed, "membership held-out folds").permutation(self.ratings.n_users)
+        return (order % FOLDS)[self.ratings.user[self.held]].astype(np.int32)
 
     def kept(self, training: int) -> Mask:
         """Return mask of the rows of a training: no targets, and targets whose coin says so."""

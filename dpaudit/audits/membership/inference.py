@@ -405,10 +405,43 @@ class Inference:
         self, number: Number, key: MetricKey, reading: Reading, divisions: Sequence[Division]
     ) -> Measurement:
         """Return a number with what the rules of gates say of planted leaks, if they pass it."""
-        config, attacks = self.context.config, self._attacks(key)
-        gates = [gate for gate in picking(config, key) if gate.bounds_leak]
+        gates = [gate for gate in picking(self.context.config, key) if gate.bounds_leak]
         if not gates or not self.look.last or len(self.raw.ended) < len(self.raw):
             return reading.measurement
+        control = self._control(number, key, divisions)
+        # Who trains no model learns nothing from trainings.
+        steps = () if key.attacker else control.learning(self.trials, reading)
+        planted = tuple(control.planted(reading.measurement, gates))
+        return reading.measurement.model_copy(update={"planted": planted, "learning": steps})
+
+    def calibrating_needed(self, judged: int) -> int | None:
+        """Forecast with how many calibrating trainings gates catch planted leaks in each number.
+
+        Args:
+            judged: how many further trainings are judged; these at hand calibrate.
+
+        Returns:
+            The number, at least that of the trainings at hand; None if no number that is tried
+            is enough.
+        """
+        own = np.arange(len(self.raw))
+        needed = len(own)
+        for number in numbers(self._rates):
+            key = number.key(self.key, STRONGEST).changed(joint=False, census=True)
+            gates = [gate for gate in picking(self.context.config, key) if gate.bounds_leak]
+            if gates:
+                parts = Division(own, np.arange(len(own), len(own) + judged))
+                most = self._control(number, key, [parts]).needed(number, gates)
+                if most is None:
+                    return None
+                needed = max(needed, most)
+        return needed
+
+    def _control(
+        self, number: Number, key: MetricKey, divisions: Sequence[Division]
+    ) -> PassControl:
+        """Return what is planted in trainings like these, divided into calibrating and judged."""
+        attacks = self._attacks(key)
 
         def measured(
             trials: Trials, divisions: Sequence[Division], labels: Collection[str]
@@ -425,7 +458,7 @@ class Inference:
                 games.append(judged)
             return self._reading(number, key, games, divisions, bare=True)
 
-        control = PassControl(
+        return PassControl(
             measured,
             Background.of(self.raw, ordered=self.ordered, own=key.attacker is None),
             divisions,
@@ -435,10 +468,6 @@ class Inference:
             self.context.seed,
             1 - self.context.family.confidence,
         )
-        # Who trains no model learns nothing from trainings.
-        steps = () if key.attacker else control.learning(self.trials, reading)
-        planted = tuple(control.planted(reading.measurement, gates))
-        return reading.measurement.model_copy(update={"planted": planted, "learning": steps})
 
     @property
     def moves(self) -> list[float]:

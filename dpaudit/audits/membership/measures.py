@@ -118,7 +118,8 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         blocks = work.blocks
         executor = self.context.tasks(stage, *point.tables, of=[point.words, blocks])
         stops = table.stop == "when-decided" and point.trainable.trains and self.left > _NONE
-        parts = division(table.trainings, table.calibrating_trainings, self.context.seed)
+        calibrating, seed = table.calibrating_trainings, self.context.seed
+        parts = division(table.trainings, calibrating, seed, table.seen)
         together = work.parts(table.trainings)
         further = probes.tasks_of(work) if probes.is_probed(point, table.trainings) else ()
         deciding = len(self.next_keys) if stops else 0
@@ -199,20 +200,7 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
         parts = training.all_unpacked(rows, len(blocks) + training.BESIDES)
         if not parts:
             return False
-        at, level = (model.label, point.epsilon), self._level(look)
-        point_keys = [key for key in self.next_keys if (key.model, key.epsilon) == at]
-        games = {(key.unit, key.observer) for key in point_keys}
-        whole = any(key.metric == "leak" for key in point_keys)
-        shown: list[records.Measurement] = []
-        for number, (unit, observer) in enumerate(blocks):
-            if observer in model.observers and (whole or (unit, observer) in games):
-                trials, _, _ = self._shown(parts, number, unit, observer)
-                seen = trials, observer in _FREE
-                inference = self.inference(look, level, *seen, model.label, point, unit, observer)
-                shown += inference.strongest()
-        shown += leaks(filter(_of_strongest, shown))
-        utilities = self._useful(parts, look, *at, asked=())
-        shown += (part for part in utilities if isinstance(part, records.Measurement))
+        shown = self.numbers(model, point, blocks, parts, look)
         return any(
             surely_fails(gate, number.census, self.most_left, len(self.next_keys))
             for gate in self.context.config.gate
@@ -220,6 +208,49 @@ class MembershipInferences(Measure[MembershipConfig, MemberModel]):
             for number in picked_by(gate, shown, model.points())
             if number.census
         )
+
+    def numbers(
+        self,
+        model: MemberModel,
+        point: MemberPoint,
+        blocks: Sequence[tuple[Unit, Observer]],
+        parts: Sequence[list[Numbers]],
+        look: TrainingsLook,
+    ) -> list[records.Measurement]:
+        """Return the numbers that gates about the next training judge, and the utilities.
+
+        Args:
+            model: the model.
+            point: the model at one ε.
+            blocks: what each training shows: unit and observer.
+            parts: what each training shows, as `training.all_unpacked`.
+            look: which trainings calibrate, and which show the numbers.
+        """
+        shown: list[records.Measurement] = []
+        for inference in self.inferences(model, point, blocks, parts, look):
+            shown += inference.strongest()
+        shown += leaks(filter(_of_strongest, shown))
+        utilities = self._useful(parts, look, model.label, point.epsilon, asked=())
+        return shown + [part for part in utilities if isinstance(part, records.Measurement)]
+
+    def inferences(
+        self,
+        model: MemberModel,
+        point: MemberPoint,
+        blocks: Sequence[tuple[Unit, Observer]],
+        parts: Sequence[list[Numbers]],
+        look: TrainingsLook,
+    ) -> Iterator[Inference]:
+        """Yield the attacks of each observer whose numbers gates about the next training judge."""
+        at, level = (model.label, point.epsilon), self._level(look)
+        point_keys = [key for key in self.next_keys if (key.model, key.epsilon) == at]
+        games = {(key.unit, key.observer) for key in point_keys}
+        whole = any(key.metric == "leak" for key in point_keys)
+        for number, (unit, observer) in enumerate(blocks):
+            if observer in model.observers and (whole or (unit, observer) in games):
+                trials, _, _ = self._shown(parts, number, unit, observer)
+                seen = trials, observer in _FREE
+                yield self.inference(look, level, *seen, model.label, point, unit, observer)
 
     def _shown(
         self, parts: Sequence[list[Numbers]], place: int, unit: Unit, observer: Observer

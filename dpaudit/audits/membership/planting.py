@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from dpaudit.attacks.base import Covariates
 from dpaudit.audits.membership.calibration import Division, Trials
-from dpaudit.audits.membership.controls import FEWEST, MORE, chance, leak_of
+from dpaudit.audits.membership.controls import FEWEST, MORE, Measured, chance, leak_of
 from dpaudit.audits.membership.trainings import passes_alone
 from dpaudit.config.gate import Gate
 from dpaudit.core.streams import generator
@@ -65,6 +65,8 @@ _SHORT = 1e-3
 _LEAST = 1e-3
 # The draws of the noise by which a distance is found, and how precisely, as a share of their range.
 _DRAWS, _PRECISE = 4000, 1e-5
+# The runs of a forecast.
+_FORECAST = 5
 # The number of attacks that are tried in each run, those that the first run ranks first.
 _TRIED = 4
 # The share of the spread between targets that is assumed where it is not known.
@@ -397,8 +399,42 @@ class PassControl:
             for form in FORMS:
                 yield self._planted(gate, Leak(measurement.metric, measurement.at, size, form))
 
-    def _planted(self, gate: Gate, leak: Leak) -> PlantedLeak:
-        record = PlantedLeak(
+    def needed(self, number: Measured, gates: Sequence[Gate]) -> int | None:
+        """Forecast with how many calibrating trainings every gate catches what is planted.
+
+        A few runs do, all of which have to catch it: a control decides when all are judged.
+
+        Args:
+            number: the number that the gates judge.
+            gates: the gates.
+
+        Returns:
+            The number, at least that of the divisions; None if no number that is tried is enough.
+        """
+        most = len(self.divisions[0].calibrating)
+        for gate in gates:
+            size = leak_of(gate, number)
+            if size <= chance(number.metric, number.at):
+                return None
+            for form in FORMS:
+                leak = Leak(number.metric, number.at, size, form)
+                some = [most, *(one for one in MORE if one > most)]
+                enough = (one for one in some if self._catches(gate, leak, one))
+                caught = next(enough, None)
+                if caught is None:
+                    return None
+                most = caught
+        return most
+
+    def _catches(self, gate: Gate, leak: Leak, calibrating: int) -> bool:
+        """Whether a few runs with so many calibrating trainings all catch a planted leak."""
+        record = self._record(gate, leak)
+        divisions = self._with(calibrating)
+        run = self._run(record, gate, leak, self.background, divisions, _FORECAST)
+        return run.caught == run.runs
+
+    def _record(self, gate: Gate, leak: Leak) -> PlantedLeak:
+        return PlantedLeak(
             limit=gate.threshold,
             leak=leak.size,
             form=leak.form,
@@ -408,6 +444,9 @@ class PassControl:
             attacks=self.tried,
             calibrating=len(self.divisions[0].calibrating),
         )
+
+    def _planted(self, gate: Gate, leak: Leak) -> PlantedLeak:
+        record = self._record(gate, leak)
         if self.background.known:
             record = self._run(record, gate, leak, self.background, self.divisions)
         if record.holds:
@@ -421,6 +460,7 @@ class PassControl:
         leak: Leak,
         background: Background,
         divisions: Sequence[Division],
+        seeds: int = SEEDS,
     ) -> PlantedLeak:
         """Return the record with how many of how many runs the rule catches, and what is found.
 
@@ -429,7 +469,7 @@ class PassControl:
         labels, caught = list(self.attacks), 0
         shown: list[float] = []
         trainings = sum(map(len, divisions[0]))
-        while len(shown) < SEEDS and len(shown) - caught <= MISSED:
+        while len(shown) < seeds and len(shown) - caught <= MISSED:
             trials = background.planted(leak, self.moves, self.seed, len(shown), trainings)
             reading = self.measured(trials, divisions, labels)
             labels = labels if len(labels) <= _TRIED else list(reading.labels[:_TRIED])
@@ -444,25 +484,29 @@ class PassControl:
         Where trainings are too few to show how answers vary, their spread is taken for a tenth of
         that between targets.
         """
-        trainings = sum(map(len, self.divisions[0]))
         background = self.background
         if not background.known:
             background = background.assumed(self.seed)
         for calibrating in MORE:
-            more = calibrating - len(self.divisions[0].calibrating)
-            if more <= 0:
-                continue
-            rows = np.arange(trainings, trainings + more)
-            divisions = [
-                Division(np.concatenate((one.calibrating, rows)), one.judged)
-                for one in self.divisions
-            ]
-            if self._run(record, gate, leak, background, divisions).holds:
-                return calibrating
+            if calibrating > len(self.divisions[0].calibrating):
+                divisions = self._with(calibrating)
+                if self._run(record, gate, leak, background, divisions).holds:
+                    return calibrating
         return None
+
+    def _with(self, calibrating: int) -> list[Division]:
+        """Return the divisions with further trainings, so that so many calibrate."""
+        trainings = sum(map(len, self.divisions[0]))
+        more = calibrating - len(self.divisions[0].calibrating)
+        rows = np.arange(trainings, trainings + more)
+        return [
+            Division(np.concatenate((one.calibrating, rows)), one.judged) for one in self.divisions
+        ]
 
     def learning(self, trials: Trials, whole: Reading) -> tuple[LearningStep, ...]:
         """Return what the attacks find of the judged trainings with fewer calibrating ones.
+
+        Steps are half a doubling at least: over less of one the pace of a curve is mostly noise.
 
         Args:
             trials: the trainings.
@@ -472,7 +516,7 @@ class PassControl:
         readings = {
             some: self.measured(trials, _fewer(self.divisions, some), self.attacks)
             for some in (2, *MORE)
-            if some < count
+            if some * math.sqrt(2) <= count
         }
         if count > 2:
             readings[count] = whole

@@ -29,7 +29,7 @@ from dpaudit.attacks.membership.features import (
 from dpaudit.attacks.membership.reconstruction import WAYS, reconstructed
 from dpaudit.auditor.trainings import hit_rate_and_mrr, ndcg, outcomes, precision_and_recall
 from dpaudit.audits.membership.config import MembershipConfig
-from dpaudit.audits.membership.design import Design
+from dpaudit.audits.membership.design import FOLDS, Design
 from dpaudit.audits.models.config import SHOWN
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.core.membership import HISTORIES, OBSERVERS, OF_FACTORS, ROWS, WITNESS, Observer, Unit
@@ -190,7 +190,7 @@ def _equal_lists(marks: Numbers, present: Mask) -> tuple[int, int] | None:
 Packed = NDArray[np.float64]
 # What a training returns besides its features: what is reconstructed from its factors, the seconds
 # of a training and of the deletion after it, the nDCG of groups, the digest of its model if it is
-# kept, and utility; and their places.
+# kept, and utility, of all held-out interactions and of each fold; and their places.
 BESIDES = 5
 RECONSTRUCTED, TOOK, BY_GROUP, DIGEST, USEFUL = range(-BESIDES, 0)
 
@@ -361,10 +361,9 @@ class Training:
             rows = self.design.questions.features(shown, self.trainable.predicts_ratings)
         blocks = [self._block(shown, rows, unit, observer, kept) for unit, observer in self.blocks]
         digest = digest_of_folder(self.saved(index)) if self.saves else ""
-        lists = self._usefulness(answer.lists) if len(answer.lists) else {}
-        rated = self.trainable.predicts_ratings and len(answer.scores)
-        errors = self._errors(answer.scores, kept) if rated else {}
-        useful = np.array([Utility(**lists, **errors)])
+        folds = self.design.folds
+        parts = [np.ones(len(folds), np.bool_), *(folds == fold for fold in range(FOLDS))]
+        useful = np.array([self._useful(answer, kept, here) for here in parts])
         took = np.array([answer.took or (math.nan, math.nan)])
         hidden = self._reconstructed(answer.factors, index)
         return packed([*blocks, hidden, took, self._by_group(answer.lists), _words(digest), useful])
@@ -424,15 +423,23 @@ class Training:
             factors.items, factors.users, design.knowledge, hidden, present, design.k
         )
 
-    def _errors(self, scores: Scores, kept: NDArray[np.bool_]) -> dict[str, float]:
+    def _useful(self, answer: Answer, kept: Mask, here: Mask) -> Utility:
+        """Return the utility on some of the held-out interactions; NaN without any."""
+        lists = self._usefulness(answer.lists, here) if len(answer.lists) and here.any() else {}
+        rated = self.trainable.predicts_ratings and len(answer.scores) and here.any()
+        errors = self._errors(answer.scores, kept, here) if rated else {}
+        return Utility(**lists, **errors)
+
+    def _errors(self, scores: Scores, kept: Mask, here: Mask) -> dict[str, float]:
         """Return both errors of ratings whose user and item the training has; none without such.
 
         A rating without a prediction has the largest error that the scale allows.
         """
         design, held, data = self.design, self._held, self.design.ratings
-        users = np.isin(design.tested.users[held], data.user[kept])
-        items = np.isin(design.tested.items[held], data.item[kept])
-        predictions, values = scores[held].astype(np.float64), design.tested.values[held]
+        users = np.isin(design.tested.users[held][here], data.user[kept])
+        items = np.isin(design.tested.items[held][here], data.item[kept])
+        predictions = scores[held][here].astype(np.float64)
+        values = design.tested.values[held][here]
         able = ~np.isnan(predictions) | (users & items)
         low, high = data.scale.minimum, data.scale.maximum
         if not able.any() or data.scale.width == 0 or np.isnan(predictions).all():
@@ -441,9 +448,9 @@ class Training:
         away = np.where(np.isnan(predictions), most, np.clip(predictions, low, high) - values)[able]
         return {"rmse": float(np.sqrt(np.mean(away**2))), "mae": float(np.mean(abs(away)))}
 
-    def _usefulness(self, every: Indices) -> dict[str, float]:
-        """Return how well lists show the held-out items, mean over users who have such."""
-        arguments = self._pairs(every, slice(None))
+    def _usefulness(self, every: Indices, here: Mask) -> dict[str, float]:
+        """Return how well lists show held-out items, mean over users who have such."""
+        arguments = self._pairs(every, here)
         [precision], [recall] = precision_and_recall(*arguments)
         [hit_rate], [mrr] = hit_rate_and_mrr(*arguments)
         shown = np.unique(every[every >= 0])
@@ -457,18 +464,22 @@ class Training:
         }
 
     def _by_group(self, every: Indices) -> Numbers:
-        """Return the nDCG of each group's lists `(1, G)`; NaN without lists or held-out items."""
-        owners = self.design.tested.users[self._held]
-        held = [among[owners] for among in self.design.groups.values()]
-        gains = [
-            ndcg(*self._pairs(every, here))[0] if here.any() and len(every) else math.nan
-            for here in held
-        ]
-        return np.array([gains], np.float64)
+        """Return the nDCG of each group's lists `(2, G)`; NaN without lists or held-out items.
 
-    def _pairs(
-        self, every: Indices, here: NDArray[np.bool_] | slice
-    ) -> tuple[Indices, Indices, Indices, Indices]:
+        The first row is of all held-out items, the second of those in odd folds.
+        """
+        owners = self.design.tested.users[self._held]
+        odd = self.design.folds % 2 > 0
+        gains = [
+            [self._gain(every, among[owners] & half) for among in self.design.groups.values()]
+            for half in (np.ones_like(odd), odd)
+        ]
+        return np.array(gains, np.float64)
+
+    def _gain(self, every: Indices, here: Mask) -> float:
+        return float(ndcg(*self._pairs(every, here))[0]) if here.any() and len(every) else math.nan
+
+    def _pairs(self, every: Indices, here: Mask) -> tuple[Indices, Indices, Indices, Indices]:
         """Return the lists of who has some held-out interactions, these users, and the pairs."""
         owners = self.design.tested.users[self._held][here]
         users = np.unique(owners)

@@ -55,14 +55,18 @@ def _mend(result: AuditResult, run: str, at: str) -> Iterator[Step]:
         yield Step("Correct", "the mechanism or the claim, then run again", run)
     else:
         yield Step("Mend", "the model, then run again", run)
-        yield Step(
-            "Or correct the limit",
-            "by a [[gate]] in limits.toml",
-            f"dpaudit gate {at} --policy limits.toml",
-        )
+        if not digest.tunes(result):
+            yield Step(
+                "Or correct the limit",
+                "by a [[gate]] in limits.toml",
+                f"dpaudit gate {at} --policy limits.toml",
+            )
         finding = decisive(result)[0][1].id
     waiver = f"until a day, by a [[waiver]] with id = {finding!r} in waivers.toml"
     yield Step("Or accept the finding", waiver, f"dpaudit gate {at} --waivers waivers.toml")
+    if digest.tunes(result):
+        command = digest.command(result, digest.config_path(result), "tune")
+        yield Step("Or search", "settings that pass, and what they cost", command)
 
 
 def _narrow(result: AuditResult, run: str, at: str) -> Iterator[Step]:

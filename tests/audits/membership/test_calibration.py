@@ -56,6 +56,13 @@ def halves_of(count: int, seed: int = SEED) -> tuple[list[int], list[int]]:
     return first.tolist(), second.tolist()
 
 
+def test_trainings_that_were_seen_calibrate() -> None:
+    parts = division(30, 9, SEED, 6)
+    assert set(range(6)) <= set(parts.calibrating.tolist())
+    assert len(parts.calibrating) == 9
+    assert sorted([*parts.calibrating, *parts.judged]) == list(range(30))
+
+
 @pytest.mark.cases("count", [8, 9, 64])
 def test_the_seed_divides_the_trainings_and_not_their_parity_or_order(count: int) -> None:
     first, second = halves_of(count)

@@ -273,6 +273,10 @@ def test_rates_that_targets_cannot_show_are_left_out() -> None:
             ["calibrating = 4 leaves none of 4 trainings", "lower it"],
         ),
         (
+            OWN + "[membership]\nseen = 6\n",
+            ["seen = 6 trainings may not be judged, and 5 calibrate", "set calibrating = 6"],
+        ),
+        (
             OWN + "[membership]\ntrainings = 4\ncalibrating = 1\n",
             ["targets of the 3 judged trainings choose", "2 or more"],
         ),

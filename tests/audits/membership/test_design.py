@@ -29,6 +29,21 @@ def test_held_out_and_target_interactions_are_apart_and_increasing() -> None:
         assert (np.diff(array) > 0).all()
 
 
+def test_other_coins_have_the_same_targets_and_independent_trainings() -> None:
+    plan, one, other = design(), design(coins=1), design(coins=2)
+    for name in ("held", "rows", "users", "observed", "folds"):
+        np.testing.assert_array_equal(getattr(plan, name), getattr(one, name))
+    assert len({tuple(each.coins(0).tolist()) for each in (plan, one, other)}) == 3
+    assert len({each.training_seed(0) for each in (plan, one, other)}) == 3
+
+
+def test_the_held_out_interactions_of_a_user_are_in_one_fold() -> None:
+    plan = design()
+    owners = DATA.user[plan.held]
+    assert all(len(set(plan.folds[owners == user])) == 1 for user in owners)
+    assert set(plan.folds) <= set(range(20))
+
+
 def test_target_users_have_no_target_interaction_and_some_history() -> None:
     plan = design()
     assert not np.isin(DATA.user[plan.rows], plan.users).any()

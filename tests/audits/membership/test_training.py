@@ -56,9 +56,9 @@ def test_features_stand_in_the_order_of_the_blocks() -> None:
         (targets + held, 2 + BESIDE),
         (3, 2),  # of factors, which nobody sees
         (1, 2),
-        (1, 0),  # no groups are named
+        (2, 0),  # no groups are named
         (1, 0),  # no model is kept
-        (1, 8),
+        (21, 8),  # of all held-out interactions, and of each fold
     ]
     assert np.isnan(matrices[3]).all()
     present = DESIGN.present(2, "interaction")[1]

@@ -1,0 +1,192 @@
+"""A search from a config to its files: what is judged, what goes on after a kill, what is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.cli import main
+from dpaudit.config.load import load
+from dpaudit.tuning.result import Tuning
+
+# Scores show what was trained on through noise; lists follow a fixed taste through the same noise.
+MODEL = """
+import numpy as np
+
+class Noisy:
+    def __init__(self, noise=0.3):
+        self.noise = noise
+
+    def fit(self, interactions, seed):
+        rng = np.random.default_rng(seed)
+        self.seen = interactions.toarray() > 0
+        users, items = interactions.shape
+        self.shown = self.seen + self.noise * rng.normal(size=(users, items))
+        taste = -np.arange(items) / items
+        self.lists = taste + 0.1 * self.noise * rng.normal(size=(users, items))
+        return self
+
+    def scores(self, users, items):
+        return self.shown[users, items].astype(np.float32)
+
+    def recommend(self, users, k):
+        left = np.where(self.seen[users], -np.inf, self.lists[users])
+        return np.argsort(-left, axis=1)[:, :k].astype(np.int32)
+"""
+CONFIG = """
+seed = 4
+[data]
+synthetic = { n_users = 80, n_items = 60, mean_per_user = 25 }
+[[recommender]]
+label = "noisy"
+target = "noisy:Noisy"
+[membership]
+observers = ["scores"]
+interactions = 600
+held_out = 100
+[[attack]]
+name = "global-threshold"
+[[attack]]
+name = "conjugate-lira"
+[[gate]]
+metric = "attack.tpr"
+where = { at = 0.01 }
+max = %s
+[tune]
+settings = { "params.settings.noise" = [0.6, 1.0, 3.0] }
+trainings = 60
+"""
+
+
+def folder_with(tmp_path: Path, limit: float = 0.3) -> Path:
+    (tmp_path / "noisy.py").write_text(MODEL)
+    (tmp_path / "audit.toml").write_text(CONFIG % limit)
+    return tmp_path
+
+
+def call(folder: Path, *options: str, command: str = "tune", config: str = "audit.toml") -> Result:
+    arguments = [command, str(folder / config), "--allow-code", "--workers", "1", *options]
+    return CliRunner().invoke(main, arguments, env={"COLUMNS": "120"})
+
+
+def result(folder: Path) -> Tuning:
+    return Tuning.model_validate_json((folder / "tune.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def go(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = folder_with(tmp_path_factory.mktemp("go"))
+    return folder, call(folder, "-o", str(folder / "out"))
+
+
+def test_a_setting_that_passes_is_go_with_its_price(go: tuple[Path, Result]) -> None:
+    folder, called = go
+    assert called.exit_code == 0, called.output
+    tuning = result(folder / "out")
+    assert tuning.outcome == "go"
+    assert tuning.chosen is not None
+    chosen = tuning.settings[tuning.chosen]
+    assert chosen.values["params.settings.noise"] >= 1
+    assert tuning.settings[0].values == {}
+    assert tuning.settings[0].over > 1 > chosen.over
+    assert tuning.candidates[-1].judged == 19
+    assert tuning.candidates[-1].seen >= 6
+    assert tuning.price[0].lower is not None
+    assert tuning.used <= 60
+    assert tuning.attempt == 1
+    said = " ".join(called.stdout.split())
+    assert said.startswith("GO With noise")
+    assert "At most 4.2 of 100 such searches" in said
+    assert "Next: dpaudit run" in said
+
+
+def test_the_files_show_it(go: tuple[Path, Result]) -> None:
+    out = go[0] / "out"
+    page = (out / "tune.html").read_text()
+    assert "<svg" in page
+    assert "as it is" in page
+    assert "GO" in page
+    assert (out / "tune.md").read_text().startswith("# Settings of noisy")
+    header, *rows = (out / "tune.csv").read_text().splitlines()
+    assert header.startswith("setting,params.settings.noise,trainings,utility,leak,limit")
+    assert len(rows) == 4
+
+
+def test_the_judged_record_is_a_run_of_its_own_trainings(go: tuple[Path, Result]) -> None:
+    number = len(result(go[0] / "out").candidates)
+    record = json.loads((go[0] / "out" / f"candidate-{number}" / "record.json").read_text())
+    table = record["config"]["membership"]
+    assert record["outcome"] == "go"
+    assert table["seen"] == table["calibrating"] == table["trainings"] - 19
+
+
+def test_the_tuned_config_runs_as_it_is(go: tuple[Path, Result]) -> None:
+    tuned = load(go[0] / "tuned.toml")
+    original = load(go[0] / "audit.toml")
+    assert tuned.seed != original.seed
+    assert tuned.audited[0].label == "noisy"
+    assert "tune" not in tuned.model_fields_set
+
+
+@pytest.mark.long
+def test_a_run_of_the_tuned_config_says_go_again(go: tuple[Path, Result]) -> None:
+    run = call(go[0], "-o", str(go[0] / "again"), command="run", config="tuned.toml")
+    assert run.exit_code == 0, run.output
+
+
+@pytest.mark.long
+def test_the_same_search_goes_on_and_another_one_is_counted(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path)
+    first = call(folder, "-o", str(folder / "out"))
+    before = result(folder / "out")
+    again = call(folder, "-o", str(folder / "out"), "--workers", "2")
+    assert again.exit_code == first.exit_code
+    assert result(folder / "out") == before
+    other = call(folder, "-o", str(folder / "out"), "-s", "gate.0.max=0.25")
+    assert result(folder / "out").attempt == 2
+    assert "It is search 2 in this folder" in " ".join(other.stdout.split())
+    assert "8.4 of 100" in " ".join(other.stdout.split())
+
+
+@pytest.mark.long
+def test_where_nothing_passes_the_nearest_is_said(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, limit=0.02)
+    called = call(folder, "-o", str(folder / "out"))
+    tuning = result(folder / "out")
+    assert called.exit_code in (1, 4), called.output
+    assert tuning.chosen is None
+    assert not (folder / "tuned.toml").exists()
+    said = " ".join(called.stdout.split())
+    assert "nearest: noise 3" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("tune.settings={'params.settings.nope'=[1]}", "nope"),
+        ("tune.settings={'params.settings.noise'={from=2,to=1}}", "the range is empty"),
+        ("tune.utility=utility.joy", "tune.utility = 'utility.joy' is no utility"),
+        ("tune.trainings=20", "tune.trainings = 20 are too few for 4 settings"),
+        ("tune.recommender=other", "tune.recommender = 'other'"),
+        ("gate=[]", "no [[gate]] judges noisy"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, option: str, said: str) -> None:
+    folder = folder_with(tmp_path)
+    called = call(folder, "-o", str(folder / "out"), "-s", option)
+    assert called.exit_code == 2
+    errors = called.stderr.strip().splitlines()
+    assert said in errors[-1]
+    assert errors[-1].startswith("dpaudit: ")
+    assert not (folder / "tuned.toml").exists()
+
+
+def test_a_config_of_the_user_is_not_replaced(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path)
+    (folder / "tuned.toml").write_text("seed = 1\n")
+    called = call(folder)
+    assert called.exit_code == 2
+    assert "name another file with --tuned" in called.stderr
