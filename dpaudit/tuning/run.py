@@ -12,8 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dpaudit.auditor.plan import Plan, RunFolder, opened_store
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.training import Utility
@@ -410,5 +408,5 @@ def _tables(tuner: Tuner, candidate: CandidateRecord) -> dict[str, Any]:
     if not tuner.intervals:
         trainings = candidate.seen + candidate.judged
         table |= {"trainings": trainings, "calibrating": candidate.seen}
-    seed = int(np.random.default_rng(tuner.fresh_seed(candidate.setting)).integers(2**31))
+    seed = tuner.fresh_seed(candidate.setting, "tuned") % 2**31
     return {"seed": seed, **{k: v for k, v in tables.items() if k != "seed"}, "membership": table}

@@ -325,7 +325,9 @@ class Tuner:
         config = self.tuned.with_setting(self.settings[setting])
         alpha = (1 - config.audit.confidence) / candidates
         audit = config.audit.model_copy(update={"confidence": 1 - alpha})
-        config = config.model_copy(update={"audit": audit, "seed": self.fresh_seed(setting)})
+        config = config.model_copy(
+            update={"audit": audit, "seed": self.fresh_seed(setting, "judged")}
+        )
         table, next_gates = config.membership, [g for g in config.gate if g.of in NEXT]
         needed = table.trainings
         if next_gates:
@@ -342,9 +344,9 @@ class Tuner:
         judged = needed - table.calibrating_trainings
         return _candidate(setting, needed - judged, judged, result, None), result
 
-    def fresh_seed(self, setting: int) -> int:
-        """Return a seed of no training of the search."""
-        key = f"tune judged {self.settings[setting].key}"
+    def fresh_seed(self, setting: int, purpose: str) -> int:
+        """Return a seed of no training of the search, another one for each purpose."""
+        key = f"tune {purpose} {self.settings[setting].key}"
         return int(generator((self.config.seed,), key).integers(2**63))
 
     def prices(self, chosen: int) -> list[Price]:

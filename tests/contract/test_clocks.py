@@ -31,6 +31,8 @@ KNOWN = {
     "recommenders/command.py": "a duration that is shown, and a limit",
     "recommenders/python_class.py": SHOWN,
     "reports/ci.py": SHOWN,
+    "tuning/run.py": "how many trainings fit into a time that the user gives, before any is read",
+    "tuning/tuner.py": SHOWN,
 }
 
 
