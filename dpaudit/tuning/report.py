@@ -110,7 +110,8 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
         if leak := candidate.leak or chosen.leak:
             found = _found(leak, leak.mean)
             most = _number(leak, max(leak.values))
-            found += f" (at most {most} in {len(leak.values)} new trainings"
+            new = "new trainings" if candidate.leak else "trainings of the search"
+            found += f" (at most {most} in {len(leak.values)} {new}"
             if tuning.chosen and unchanged.leak and unchanged.leak.place == leak.place:
                 found += f"; {_number(leak, unchanged.leak.mean)} with yours"
             found += f"; the limit is {_number(leak, abs(leak.limit))})"
@@ -166,15 +167,17 @@ def _beyond_words(leak: Leak, value: float) -> str:
 def _sure(tuning: Tuning) -> Iterator[str]:
     searched = f"{len(tuning.settings)} searched, {len(tuning.candidates)} of at most {MOST_JUDGED}"
     yield f"{searched} judged, with {tuning.used} of {tuning.trainings} trainings."
-    share = min(1.0, tuning.attempt * false_go(MOST_JUDGED, tuning.judged))
-    most = f"{math.ceil(1000 * share) / 10:g} of 100"
+    each = false_go(MOST_JUDGED, tuning.judged) if tuning.level is None else tuning.level
+    share = min(1.0, tuning.attempt * each)
+    wrong = "say GO and see the next training exceed" if tuning.level is None else "say GO wrongly"
+    most = f"{math.ceil(1000 * share - 1e-9) / 10:g} of 100"
     if tuning.attempt > 1:
         yield (
-            f"It is search {tuning.attempt} in this folder on these data: together they say GO and "
-            f"see the next training exceed at most {most} times."
+            f"It is search {tuning.attempt} in this folder on these data: together they {wrong} at "
+            f"most {most} times."
         )
     else:
-        yield f"At most {most} such searches say GO and see the next training exceed."
+        yield f"At most {most} such searches {wrong}."
     if tuning.again is not None:
         again = round(100 * tuning.again)
         yield (
@@ -185,10 +188,18 @@ def _sure(tuning: Tuning) -> Iterator[str]:
 
 def notes(tuning: Tuning) -> list[str]:
     """Return how the result is to be read."""
+    judged = (
+        f"A candidate is judged by {tuning.judged} new trainings with coins and seeds of its own, "
+        "by the unchanged rule of the gates, and ends at the first that exceeds."
+    )
+    if tuning.level is not None:
+        judged = (
+            "A candidate is judged by a run with a seed of its own, whose targets are drawn anew; "
+            "the candidates share the error probability of gates by an interval."
+        )
     texts = [
         "The search decides nothing: all its trainings may calibrate attackers, and none is "
-        f"judged. A candidate is judged by {tuning.judged} new trainings with coins and seeds of "
-        "its own, by the unchanged rule of the gates, and ends at the first that exceeds.",
+        f"judged. {judged}",
         "Leaks are compared at equal numbers of trainings: each is attacked with the help of the "
         "setting's others. Settings with one training are ranked by utility alone.",
         f"{_quantity(tuning)} of the settings is that on half of the held-out interactions; its "

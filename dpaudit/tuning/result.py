@@ -128,7 +128,9 @@ class Tuning(Record):
         listed: how many were to be judged.
         chosen: the place of the one that passes.
         price: its utility beside the unchanged one, for all and by group.
-        again: the chance that a run of the tuned config says GO.
+        again: the chance that no training of a run of the tuned config exceeds; None if an interval
+            judges it.
+        level: the error probability of gates by an interval, of all candidates; None without such.
         trainings: how many were allowed, and `used` how many there are.
         used: all trainings of this search, those of an earlier one with the same settings too.
         judged: how many judge a candidate.
@@ -150,6 +152,7 @@ class Tuning(Record):
     chosen: int | None = None
     price: Sequence[Price] = ()
     again: float | None = None
+    level: float | None = None
     trainings: int
     used: int
     judged: int

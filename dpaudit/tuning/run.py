@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -219,20 +220,8 @@ def tune(
         tuner = Tuner(tuned, whole, pool, progress, store, [Setting({})], before)
         trainings = _budget(tuner, history, asked)
         sampler = _searched(tuner, tuned.values(), trainings)
-        note = _Noting(history, data.digest, asked)
+        note = partial(history.note, data.digest, asked)
         return _judged(tuner, trainings, sampler, attempt + 1, note, folder, path)
-
-
-@dataclass(frozen=True)
-class _Noting:
-    """Notes what is seen of candidates before and after they are judged."""
-
-    history: History
-    data: str
-    asked: str
-
-    def __call__(self, tuner: Tuner, setting: int, seen: int) -> None:
-        self.history.note(self.data, self.asked, {tuner.settings[setting].key: seen})
 
 
 def _budget(tuner: Tuner, history: History, asked: str) -> int:
@@ -319,7 +308,7 @@ def _judged(
     trainings: int,
     sampler: Any,
     attempt: int,
-    note: _Noting,
+    note: Callable[[Mapping[str, int]], None],
     folder: RunFolder,
     path: str,
 ) -> Outcome:
@@ -334,7 +323,8 @@ def _judged(
     records: dict[int, AuditResult] = {}
     for number, setting in enumerate(order or [_nearest(tuner)], 1):
         left, result = trainings - tuner.total, None
-        note(tuner, setting, tuner.used[setting] + 2 * tuner.judged)
+        key = tuner.settings[setting].key
+        note({key: tuner.used[setting] + 2 * tuner.judged})
         if tuner.intervals:
             kept = RunFolder(folder.path / f"judged-{number}", folder.fresh, folder.force)
             candidate, result = tuner.judge_afresh(setting, max(1, len(order)), left, kept)
@@ -342,7 +332,7 @@ def _judged(
             candidate, result = tuner.judge(setting, left)
         else:
             candidate, result = tuner.judge_nearest(setting)
-        note(tuner, setting, tuner.used[setting])
+        note({key: tuner.used[setting]})
         candidates.append(candidate)
         if result is not None:
             records[number] = result
@@ -364,6 +354,7 @@ def _judged(
         chosen=chosen,
         price=[] if chosen is None else tuner.prices(chosen),
         again=None if chosen is None else _again(tuner, candidates[-1]),
+        level=1 - tuner.config.audit.confidence if tuner.intervals else None,
         trainings=trainings,
         used=tuner.total,
         judged=tuner.judged,
@@ -383,10 +374,11 @@ def _nearest(tuner: Tuner) -> int:
     return min(able, key=lambda one: known[one].over)
 
 
-def _again(tuner: Tuner, candidate: CandidateRecord) -> float:
-    """Return the chance that a run of the chosen setting says GO, by its judged trainings."""
-    leak = candidate.leak or tuner.shown[candidate.setting].leak
-    relative = over([leak]) if leak else ()
+def _again(tuner: Tuner, candidate: CandidateRecord) -> float | None:
+    """Return the chance that no training of another run exceeds, by the judged trainings."""
+    if candidate.leak is None:
+        return None
+    relative = over([candidate.leak])
     return Trained(relative, 0.0, len(relative)).passing(tuner.judged)
 
 

@@ -94,6 +94,12 @@ def test_searches_add_up() -> None:
     assert "at most 8.4 of 100 times" in " ".join(report.sentences(tuning(attempt=2)))
 
 
+def test_gates_by_an_interval_have_their_own_error() -> None:
+    said = " ".join(report.sentences(tuning(level=0.05, again=None)))
+    assert "At most 5 of 100 such searches say GO wrongly." in said
+    assert "targets are drawn anew" in report.notes(tuning(level=0.05))[0]
+
+
 def test_a_claim_is_not_covered_by_a_choice() -> None:
     told = report.notes(tuning(claim=(1.0, 1e-5), covered={10: 1.9}))
     assert any(note.startswith("Not covered: the claim ε = 1") for note in told)
