@@ -6,13 +6,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dpaudit.audits.dp_training.audit import audit_dp_training
     from dpaudit.audits.mechanism.audit import audit, audit_pairs
     from dpaudit.audits.membership.audit import audit_recommender
     from dpaudit.data.interactions import Interactions
 
     __version__: str
 
-__all__ = ["Interactions", "__version__", "audit", "audit_pairs", "audit_recommender"]
+__all__ = [
+    "Interactions",
+    "__version__",
+    "audit",
+    "audit_dp_training",
+    "audit_pairs",
+    "audit_recommender",
+]
 
 
 def __getattr__(name: str) -> "Any":
@@ -26,6 +34,10 @@ def __getattr__(name: str) -> "Any":
         from dpaudit.audits.mechanism import audit as blackbox
 
         return getattr(blackbox, name)
+    if name == "audit_dp_training":
+        from dpaudit.audits.dp_training.audit import audit_dp_training
+
+        return audit_dp_training
     if name == "audit_recommender":
         from dpaudit.audits.membership.audit import audit_recommender
 

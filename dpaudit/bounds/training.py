@@ -29,7 +29,7 @@ from dpaudit.core.errors import InputError
 _LARGEST = 650.0
 # Points of the grid between 0 and the largest loss of all steps that is likely: rounding each step
 # leaves about 1 % of ε.
-_POINTS = 600
+_POINTS = 400
 # The mass that the sums of a user's rows in a batch may lose, and the standard deviations of a
 # step's loss that are integrated.
 _LOST, _DEVIATIONS = 1e-15, 12.0

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.transcript import Step, Transcript
-from dpaudit.audits.dp_training.verdict import ALPHA, CAUGHT, Verdict, not_tested
+from dpaudit.audits.dp_training.verdict import ALPHA, CAUGHT, Verdict, failed, held, not_tested
 
 # What the sum of clipped gradients may be off by, in units of C: rounding of many rows.
 _ROUNDING = 1e-3
@@ -39,7 +39,7 @@ def of_transcript(transcript: Transcript, law: Law, stress: Transcript | None) -
     """
     return [
         clipping(transcript, law, stress),
-        *noise(transcript, law),
+        *noise(transcript.steps, law),
         *batches(transcript, law),
         counted(transcript, law),
     ]
@@ -47,59 +47,33 @@ def of_transcript(transcript: Transcript, law: Law, stress: Transcript | None) -
 
 def clipping(transcript: Transcript, law: Law, stress: Transcript | None) -> Verdict:
     """Check that S is the sum of the clipped gradients of the rows, in every step."""
-    name = "clipping"
     steps = [*transcript.steps, *(stress.steps if stress else ())]
     seen = [step.clipping for step in steps if step.clipping]
     if not seen:
-        return not_tested(
-            name,
-            "no gradient of a row was seen, as in ghost clipping and in loops of one's own",
-            "see the check of the sum, which compares two data sets",
-        )
-    excess = max(one.excess for one in seen)
-    largest = max(one.largest for one in seen)
+        why = "no gradient of a row was seen, as in ghost clipping and in loops of one's own"
+        return not_tested("clipping", why)
+    excess, largest = max(one.excess for one in seen), max(one.largest for one in seen)
     if excess > _ROUNDING:
+        text = f"the sum of a step is {excess:.3g} C away from that of the clipped gradients, and a"
+        text += f" row's gradient had the norm {largest:.3g} C"
         # Whatever the batch, each row adds at most `largest` C.
-        implied = law.changed(sensitivity=max(1.0, largest)).epsilon
-        return Verdict(
-            name,
-            "fails",
-            f"the sum of a step is {excess:.3g} C away from that of the clipped gradients, and a "
-            f"row's gradient had the norm {largest:.3g} C",
-            implied,
-            remedy="clip the gradient of each row over all parameters before the sum",
-        )
+        return failed("clipping", text, law.changed(sensitivity=max(1.0, largest)).epsilon)
     if largest <= 1:
-        return not_tested(
-            name,
-            f"no gradient exceeded the norm C (the largest had {largest:.3g} C)",
-            "give watch the model, so that its weights are enlarged, or lower the norm",
-        )
-    return Verdict(
-        name,
-        "holds",
-        f"the sums of {len(seen)} steps are those of the clipped gradients; a row's had up to "
-        f"{largest:.3g} C",
-        least=f"a sum that is {_ROUNDING:g} C away",
-    )
+        why = f"no gradient exceeded the norm C (the largest had {largest:.3g} C)"
+        return not_tested("clipping", why, "lower the norm")
+    text = f"the sums of {len(seen)} steps are those of the clipped gradients; a row's had up to "
+    return held("clipping", f"{text}{largest:.3g} C", f"a sum that is {_ROUNDING:g} C away")
 
 
-def noise(transcript: Transcript, law: Law) -> Iterator[Verdict]:
+def noise(steps: Sequence[Step], law: Law) -> Iterator[Verdict]:
     """Check that noise is there, everywhere, afresh, of one scale, large enough and Gaussian."""
-    steps = transcript.steps
-    yield (missing := _missing(steps))
-    yield (repeated := _repeated(steps))
-    yield (reused := _reused(steps))
-    if missing.fails:
-        varies = not_tested("noise-scale", "noise is missing, so its scale says nothing")
-    else:
-        varies = _varies(steps, law)
-    yield varies
-    broken = any(verdict.fails for verdict in (missing, repeated, reused, varies))
-    if broken:
+    first = [_missing(steps), _repeated(steps), _reused(steps)]
+    why = "noise is missing, so its scale says nothing"
+    first.append(not_tested("noise-scale", why) if first[0].fails else _varies(steps, law))
+    yield from first
+    if any(verdict.fails for verdict in first):
         why = "the noise is not one draw of one scale in each step, so its size says nothing"
-        yield not_tested("noise-size", why)
-        yield not_tested("noise-shape", why)
+        yield from (not_tested(name, why) for name in ("noise-size", "noise-shape"))
         return
     yield _size(steps, law)
     yield _shape(steps)
@@ -108,62 +82,37 @@ def noise(transcript: Transcript, law: Law) -> Iterator[Verdict]:
 def _missing(steps: Sequence[Step]) -> Verdict:
     shares = [step.missing / step.count for step in steps]
     empty = sum(share == 1 for share in shares)
-    name, remedy = "noise-missing", "add noise to every coordinate in every step"
+    text = f"all of {len(steps)} steps add noise to all coordinates"
     if empty:
         text = f"{empty} of {len(steps)} steps add no noise"
     elif max(shares) > _LACKING:
         text = f"a step leaves {max(shares):.0%} of the coordinates without noise"
     else:
-        return Verdict(
-            name,
-            "holds",
-            f"all of {len(steps)} steps add noise to all coordinates",
-            least=f"{_LACKING:.0%} of the coordinates of one step",
-        )
-    return Verdict(name, "fails", text, math.inf, remedy=remedy)
+        return held("noise-missing", text, f"{_LACKING:.0%} of the coordinates of one step")
+    return failed("noise-missing", text, math.inf)
 
 
 def _repeated(steps: Sequence[Step]) -> Verdict:
     share, name = max(step.repeated for step in steps), "noise-repeated"
     if share > _TWICE:
-        return Verdict(
-            name,
-            "fails",
-            f"{share:.0%} of the coordinates of a step have the noise of another one",
-            math.inf,
-            remedy="draw noise for each coordinate of each parameter",
-        )
+        text = f"{share:.0%} of the coordinates of a step have the noise of another one"
+        return failed(name, text, math.inf)
     if all(step.free < _FREE for step in steps):
         return not_tested(name, "no coordinate is without gradient, so none shows the noise alone")
-    return Verdict(
-        name,
-        "holds",
-        "no two coordinates of a step share their noise",
-        least=f"{_TWICE:.0%} of the coordinates of one step",
-    )
+    text = "no two coordinates of a step share their noise"
+    return held(name, text, f"{_TWICE:.0%} of the coordinates of one step")
 
 
 def _reused(steps: Sequence[Step]) -> Verdict:
-    name = "noise-reused"
     if len(steps) < 2:
-        return not_tested(name, "one step was made, and noise is reused between steps")
+        return not_tested("noise-reused", "one step was made, and noise is reused between steps")
     some = np.stack([step.noise for step in steps[:_PAIRED]])
     largest, limit = _largest_correlation(some)
     if largest > limit:
-        return Verdict(
-            name,
-            "fails",
-            f"the noise of two steps has the correlation {largest:.2f}, and by chance at most "
-            f"{limit:.2f}",
-            math.inf,
-            remedy="draw noise afresh in each step, from a generator that is not seeded again",
-        )
-    return Verdict(
-        name,
-        "holds",
-        f"the noise of the first {len(some)} steps has no correlation above {limit:.2f}",
-        least=f"a correlation of {limit:.2f}",
-    )
+        text = f"the noise of two steps has the correlation {largest:.2f}, by chance at most "
+        return failed("noise-reused", f"{text}{limit:.2f}", math.inf)
+    text = f"the noise of the first {len(some)} steps has no correlation above {limit:.2f}"
+    return held("noise-reused", text, f"a correlation of {limit:.2f}")
 
 
 def _largest_correlation(some: NDArray[np.float32]) -> tuple[float, float]:
@@ -189,22 +138,12 @@ def seeds(first: Transcript, second: Transcript) -> Verdict:
         first: the training.
         second: the first steps of one with another seed.
     """
-    name = "noise-seed"
-    if not second.steps:
-        return not_tested(name, "the training with another seed made no step")
-    largest, limit = _largest_correlation(np.stack([first.steps[0].noise, second.steps[0].noise]))
+    both = np.stack([first.steps[0].noise, second.steps[0].noise])
+    largest, limit = _largest_correlation(both)
     if largest > limit:
-        return Verdict(
-            name,
-            "fails",
-            f"two seeds of the training give noise with the correlation {largest:.2f}: whoever "
-            "knows the code knows the noise",
-            math.inf,
-            remedy="draw the noise from the operating system's entropy, or from a secret seed",
-        )
-    return Verdict(
-        name, "holds", "two seeds give independent noise", least=f"a correlation of {limit:.2f}"
-    )
+        text = f"two seeds of the training give noise with the correlation {largest:.2f}: whoever "
+        return failed("noise-seed", f"{text}knows the code knows the noise", math.inf)
+    return held("noise-seed", "two seeds give independent noise", f"a correlation of {limit:.2f}")
 
 
 def _varies(steps: Sequence[Step], law: Law) -> Verdict:
@@ -214,57 +153,43 @@ def _varies(steps: Sequence[Step], law: Law) -> Verdict:
     """
     from scipy.stats import chi2
 
-    name = "noise-scale"
-    remedy = "divide by a number that does not depend on the batch, or by none"
     rows = [step.rows for step in steps if step.rows]
     size = float(np.mean(rows)) if rows else 1 / law.rate
     implied = law.of_batch_scale((size + 1) / size)
     if len({step.divisor for step in steps}) > 1:
         low, high = (pick(step.divisor for step in steps) for pick in (min, max))
         text = f"the divisor varies between steps from {low:g} to {high:g}"
-        return Verdict(name, "fails", text, implied, remedy=remedy)
+        return failed("noise-scale", text, implied)
     free = np.array([step.free for step in steps], np.float64)
     if len(steps) < 2 or free.min() < _FREE:
-        return not_tested(
-            name,
-            "fewer than two steps, or too few coordinates without gradient, show the noise alone",
-        )
+        why = "fewer than two steps, or too few coordinates without gradient, show the noise alone"
+        return not_tested("noise-scale", why)
     variances = np.array([step.free_squares for step in steps]) / free
     mean = float(np.average(variances, weights=free))
     statistic = float((free / 2 * (variances / mean - 1) ** 2).sum())
     if chi2.sf(statistic, len(steps) - 1) < ALPHA:
         spread = math.sqrt(variances.max() / variances.min())
-        return Verdict(
-            name,
-            "fails",
-            f"the scale of what reaches the weights varies between steps, up to {spread:.3g} times",
-            implied,
-            remedy=remedy,
-        )
-    caught = CAUGHT / math.sqrt(2 * free.min())
-    return Verdict(
-        name,
-        "holds",
-        f"what reaches the weights has one scale in {len(steps)} steps",
-        least=f"a step whose scale differs by {caught:.2%}",
-    )
+        text = "the scale of what reaches the weights varies between steps, up to "
+        return failed("noise-scale", f"{text}{spread:.3g} times", implied)
+    text = f"what reaches the weights has one scale in {len(steps)} steps"
+    least = f"a step whose scale differs by {CAUGHT / math.sqrt(2 * free.min()):.2%}"
+    return held("noise-scale", text, least)
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """The measured noise, in units of the stated one.
 
     Attributes:
         value: its standard deviation.
         lower: the lower end of an interval, with the error probability `ALPHA` on each side.
         upper: the upper end.
-        count: the number of noised coordinates.
+        coordinates: the number of noised coordinates.
     """
 
     value: float
     lower: float
     upper: float
-    count: int
+    coordinates: int
 
 
 def measured_size(steps: Sequence[Step]) -> Size:
@@ -277,24 +202,14 @@ def measured_size(steps: Sequence[Step]) -> Size:
 
 
 def _size(steps: Sequence[Step], law: Law) -> Verdict:
-    size, name = measured_size(steps), "noise-size"
+    size = measured_size(steps)
+    text = f"the noise has {size.value:.4g} times the stated standard deviation"
     if size.upper < 1:
-        return Verdict(
-            name,
-            "fails",
-            f"the noise has {size.value:.4g} times the stated standard deviation "
-            f"[{size.lower:.4g}, {size.upper:.4g}]",
-            law.changed(noise=size.upper).epsilon,
-            remedy="scale the noise by the noise multiplier times the norm C, or state less noise",
-        )
+        text = f"{text} [{size.lower:.4g}, {size.upper:.4g}]"
+        return failed("noise-size", text, law.changed(noise=size.upper).epsilon)
     # P(χ² below its α-quantile) = .95 at a shortfall of about (z_α + z_.05)/√(2N).
-    short = CAUGHT / math.sqrt(2 * size.count)
-    return Verdict(
-        name,
-        "holds",
-        f"the noise has {size.value:.4g} times the stated standard deviation",
-        least=f"noise that is {short:.2%} smaller",
-    )
+    least = f"noise that is {CAUGHT / math.sqrt(2 * size.coordinates):.2%} smaller"
+    return held("noise-size", text, least)
 
 
 def _shape(steps: Sequence[Step]) -> Verdict:
@@ -302,62 +217,36 @@ def _shape(steps: Sequence[Step]) -> Verdict:
     count = sum(step.count for step in steps)
     second = sum(step.squares for step in steps) / count
     kurtosis = sum(step.fourth for step in steps) / count / second**2
-    error, name = math.sqrt(24 / count), "noise-shape"
+    error, text = math.sqrt(24 / count), f"the noise has the kurtosis {kurtosis:.3g}, and Gaussian "
     # The upper tail of few numbers is longer: by Cornish & Fisher, with the skewness √(216/N).
     if abs(kurtosis - 3) > error * (4.42 + 3.1 * math.sqrt(216 / count)):
-        return Verdict(
-            name,
-            "fails",
-            f"the noise has the kurtosis {kurtosis:.3g}, and Gaussian noise has 3",
-            remedy="draw Gaussian noise, of which the accountant knows the law",
-        )
-    return Verdict(
-        name,
-        "holds",
-        f"the noise has the kurtosis {kurtosis:.3g}, as Gaussian noise has",
-        least=f"a kurtosis that is {CAUGHT * error:.2g} away from 3",
-    )
+        return failed("noise-shape", f"{text}noise has 3")
+    least = f"a kurtosis that is {CAUGHT * error:.2g} away from 3"
+    return held("noise-shape", f"{text}noise has about 3", least)
 
 
 def batches(transcript: Transcript, law: Law) -> Iterator[Verdict]:
     """Check the sizes of batches: Binomial(n, q) each, with the accountant's q."""
-    from scipy.stats import binom
+    from scipy.stats import beta, binom
 
-    records = transcript.setup.records
     rows = [step.rows for step in transcript.steps if step.rows is not None]
     if not rows:
-        why = "the sizes of batches are not known"
         for name in ("batch-rate", "batch-shape"):
-            yield not_tested(name, why, "give rows to watch.step")
+            yield not_tested(name, "the sizes of batches are not known", "give rows to watch.step")
         return
-    total, draws = sum(rows), records * len(rows)
+    total, draws = sum(rows), transcript.setup.records * len(rows)
     expected = draws * law.rate
     if binom.sf(total - 1, draws, min(1.0, law.rate)) < ALPHA:
-        least = _least_rate(total, draws)
-        yield Verdict(
-            "batch-rate",
-            "fails",
-            f"batches take {total / draws:.4g} of the rows, and the accountant counts "
-            f"{law.rate:.4g}",
-            law.changed(rate=least).epsilon,
-            remedy="give the accountant the rate with which batches are drawn",
-        )
+        # The lower Clopper-Pearson limit.
+        least_rate = float(beta.ppf(ALPHA, total, draws - total + 1))
+        text = f"batches take {total / draws:.4g} of the rows, and the accountant counts "
+        implied = law.changed(rate=least_rate).epsilon
+        yield failed("batch-rate", f"{text}{law.rate:.4g}", implied)
     else:
-        more = CAUGHT / math.sqrt(max(1.0, expected))
-        yield Verdict(
-            "batch-rate",
-            "holds",
-            f"{len(rows)} batches take {total:,} rows, and {expected:,.0f} are expected",
-            least=f"a rate that is {1 + more:.2f} times the accountant's",
-        )
-    yield _batch_shape(rows, records, law.rate, transcript.setup.poisson)
-
-
-def _least_rate(total: int, draws: int) -> float:
-    """Return the lower Clopper-Pearson limit of a rate, at the level `ALPHA`."""
-    from scipy.stats import beta
-
-    return float(beta.ppf(ALPHA, total, draws - total + 1)) if total else 0.0
+        text = f"{len(rows)} batches take {total:,} rows, and {expected:,.0f} are expected"
+        more = 1 + CAUGHT / math.sqrt(max(1.0, expected))
+        yield held("batch-rate", text, f"a rate that is {more:.2f} times the accountant's")
+    yield _batch_shape(rows, transcript.setup.records, law.rate, transcript.setup.poisson)
 
 
 def _batch_shape(rows: Sequence[int], records: int, rate: float, poisson: bool | None) -> Verdict:
@@ -367,32 +256,21 @@ def _batch_shape(rows: Sequence[int], records: int, rate: float, poisson: bool |
     """
     from scipy.stats import binom
 
-    name, remedy = "batch-shape", "draw each row of a batch by itself (Poisson sampling)"
     value, times = Counter(rows).most_common(1)[0]
-    sizes = np.arange(records + 1)
-    chances = binom.pmf(sizes, records, min(1.0, rate))
+    chances = binom.pmf(np.arange(records + 1), records, min(1.0, rate))
     p_value = float(binom.sf(times - 1, len(rows), chances).sum())
     text = f"{times} of {len(rows)} batches have {value} rows"
-    if p_value < ALPHA:
-        return Verdict(name, "fails", f"{text}, so they are not drawn row by row", remedy=remedy)
-    if poisson is False:
-        return Verdict(name, "fails", "the sampler draws batches of a fixed size", remedy=remedy)
-    return Verdict(name, "holds", f"{text}, as by chance", least="batches of one size")
+    if p_value < ALPHA or poisson is False:
+        return failed("batch-shape", f"{text}, and rows are not drawn by themselves")
+    return held("batch-shape", f"{text}, as by chance", "batches of one size")
 
 
 def counted(transcript: Transcript, law: Law) -> Verdict:
     """Check that the accountant counts every step."""
-    name, steps = "steps-counted", len(transcript.steps)
-    if transcript.counted is None:
-        return not_tested(
-            name, "no accountant was seen", "give watch the accountant, or state its ε"
-        )
-    if transcript.counted < steps:
-        return Verdict(
-            name,
-            "fails",
-            f"the accountant counts {transcript.counted} of {steps} steps",
-            law.of_steps(steps).epsilon,
-            remedy="let the accountant count every step that adds noise",
-        )
-    return Verdict(name, "holds", f"the accountant counts all {steps} steps", least="one step")
+    name, steps, count = "steps-counted", len(transcript.steps), transcript.counted
+    if count is None:
+        return not_tested(name, "no accountant was seen", "give watch the accountant")
+    if count < steps:
+        text = f"the accountant counts {count} of {steps} steps"
+        return failed(name, text, law.of_steps(steps).epsilon)
+    return held(name, f"the accountant counts all {steps} steps", "one step")

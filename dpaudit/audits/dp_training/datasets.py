@@ -90,21 +90,22 @@ def _cells(ratings: Ratings, count: int, seed: int, taken: Indices) -> Indices:
 def triple(ratings: Ratings, rows: int, own: int, seed: int) -> list[Ratings]:
     """Return three data sets that differ in their last rows alone, which are of one user.
 
-    The user of these rows is the last but one in the first data set, and the last in the others,
-    whose items differ; neither has other rows. In the first they have the largest value, in the
-    others the smallest.
+    The user of these rows is the last but two in the first data set, the last but one in the
+    second, and the last in the third, and the items differ; none has other rows. In the first they
+    have the largest value, in the others the smallest.
 
     Args:
-        ratings: the data, of at least three users and `3 own` items.
+        ratings: the data, of at least four users and `3 own` items.
         rows: how many rows each has.
         own: how many of these are the user's.
         seed: decides which.
     """
     last, items = ratings.n_users - 1, ratings.n_items
-    others = np.flatnonzero(ratings.user < last - 1)
+    others = np.flatnonzero(ratings.user < last - 2)
     kept = np.sort(generator(seed, "triple").permutation(others)[: rows - own])
     chosen = generator(seed, "items").permutation(items)[: 3 * own].reshape(3, own)
     low, high = ratings.scale.minimum, ratings.scale.maximum
+    users, values = (last - 2, last - 1, last), (high, low, low)
     return [
         of_rows(
             ratings,
@@ -112,5 +113,5 @@ def triple(ratings: Ratings, rows: int, own: int, seed: int) -> list[Ratings]:
             np.append(ratings.item[kept], np.sort(mine)).astype(np.int64),
             np.append(ratings.value[kept], np.full(own, value)).astype(np.float32),
         )
-        for user, mine, value in zip((last - 1, last, last), chosen, (high, low, low), strict=True)
+        for user, mine, value in zip(users, chosen, values, strict=True)
     ]

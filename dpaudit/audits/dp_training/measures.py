@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
@@ -34,7 +34,7 @@ _NAME = "transcript"
 _CLIPPED = {"clipping", "sum"}
 _NEEDED = {"noise-missing", "noise-size", "noise-seed", "batch-rate", "transcript", "number"}
 # The numbers of rows of which a user's ε is told, beside the median.
-_ROWS = (2, 5, 20)
+_ROWS = (5,)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def _certified(label: str, epsilon: float) -> MetricKey:
 def _epsilon(table: DPTraining, found: Examined, confidence: float) -> records.Measurement:
     """Return the ε that what was seen implies: of the measured noise, and of each fault."""
     faults = [verdict.epsilon for verdict in found.verdicts if verdict.fails]
-    value, lower = _at(found.law, found.size.value), _at(found.law, found.size.upper)
+    value, lower = _at(found, "value"), _at(found, "upper")
     estimate = Estimate(
         value=max([value, *faults]),
         lower=max([lower, *faults]),
@@ -236,8 +236,17 @@ def _epsilon(table: DPTraining, found: Examined, confidence: float) -> records.M
     )
 
 
-def _at(law: Law, noise: float) -> float:
-    return law.changed(noise=noise).epsilon
+def _at(found: Examined, end: Literal["value", "lower", "upper"]) -> float:
+    """Return the ε at the measured noise, or at an end of its interval.
+
+    Between the ends, which differ by about 1 %, ε is a power of the noise.
+    """
+    size = found.size
+    if end != "value":
+        return found.law.changed(noise=getattr(size, end)).epsilon
+    least, most = _at(found, "upper"), _at(found, "lower")
+    share = math.log(size.upper / size.value) / math.log(size.upper / size.lower)
+    return least * (most / least) ** share if 0 < least < most < math.inf else most
 
 
 def _controls(table: DPTraining, found: Examined) -> Sequence[Control]:
@@ -289,15 +298,14 @@ def _open(verdicts: Sequence[Verdict]) -> set[str]:
 
 
 def _observed(table: DPTraining, found: Examined, confidence: float) -> records.Measurement:
-    size = found.size
-    value, lower, upper = (_at(found.law, noise) for noise in (size.value, size.upper, size.lower))
+    value, lower, upper = (_at(found, end) for end in ("value", "upper", "lower"))
     estimate = Estimate(
         value=value,
         lower=lower,
         upper=upper,
         confidence=confidence,
         alpha=2 * ALPHA,
-        n=size.count,
+        n=found.size.coordinates,
         method="measured noise, privacy loss distribution",
     )
     return MetricKey("dp-training.epsilon", table.label, table.epsilon).measured(estimate)

@@ -18,10 +18,10 @@ METRICS = (
     shared.EPSILON.of("dp_training"),
     Metric("dp-training.faults", "number of checks that a training by DP-SGD fails; the upper end "
            "counts those that could not be made and that its claim needs", "checks", _MADE,
-           larger="worse", role="assumption", section="dp-training",
+           larger="worse", section="dp-training",
            quantity="checks that the training fails"),
     Metric("dp-training.epsilon", "ε of a training by DP-SGD at the measured noise and the "
-           "accountant's rate", "ε", _MADE, larger="worse", role="assumption",
+           "accountant's rate", "ε", _MADE, larger="worse",
            assumes=" if the noise is Gaussian and each batch takes rows by themselves, as tested",
            section="dp-training", quantity="ε at the measured noise"),
     Metric("dp-training.check", "ε that follows from what a check saw; 0 if it follows from none",

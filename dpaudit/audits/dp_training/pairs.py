@@ -25,7 +25,7 @@ import numpy as np
 
 from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.transcript import Setup, Transcript, Vector
-from dpaudit.audits.dp_training.verdict import ALPHA, Verdict, not_tested
+from dpaudit.audits.dp_training.verdict import ALPHA, Verdict, failed, held, not_tested
 
 Unit = Literal["interaction", "user"]
 # What rounding changes of a sum, in units of C; and of its norm. A row that is clipped has at least
@@ -42,19 +42,13 @@ def sums(runs: Sequence[Transcript], law: Law, unit: Unit) -> Verdict:
         unit: what is alone in each.
     """
     steps = list(zip(*(run.steps for run in runs), strict=False))
-    if len(runs) < 3 or not steps:
-        return not_tested("sum", "no three steps could be compared")
     if any(len({step.rows for step in alike}) > 1 for alike in steps):
-        return not_tested(
-            "sum",
-            "batches of data sets of one size differ in size, so the draws of the training depend "
-            "on what rows say",
-            "draw batches and negatives by numbers of rows and items alone",
-        )
+        why = "batches of data sets of one size differ in size, so draws depend on what rows say"
+        return not_tested("sum", why, "draw batches and negatives by numbers of rows and items")
     parts = [_own(*(step.summed for step in alike)) for alike in steps]
     if not all(math.isfinite(part.moved) for part in parts):
         return not_tested("sum", "gradients are not finite with weights that are enlarged")
-    verdict = _elsewhere(parts, law)
+    verdict = _elsewhere([part.moved for part in parts], law)
     return verdict or _judged([part.own for part in parts if part.moved > _SAME], unit, law)
 
 
@@ -80,24 +74,18 @@ def _own(one: Vector | None, second: Vector | None, third: Vector | None) -> _Pa
     return _Part(float(np.linalg.norm(change[alone])), float(np.linalg.norm(change)))
 
 
-def _elsewhere(parts: Sequence[_Part], law: Law) -> Verdict | None:
+def _elsewhere(changes: Sequence[float], law: Law) -> Verdict | None:
     """Return a failure if more sums differ than batches take the row, by their number."""
     from scipy.stats import binom
 
     # Which batches take the row is not known; so many do so by chance.
-    most = int(binom.isf(ALPHA, len(parts), min(1.0, law.rate)))
-    others = sorted(part.moved for part in parts)[: len(parts) - most]
-    moved = [change for change in others if change > _SAME]
+    most = int(binom.isf(ALPHA, len(changes), min(1.0, law.rate)))
+    moved = [one for one in sorted(changes)[: max(0, len(changes) - most)] if one > _SAME]
     if not moved:
         return None
-    return Verdict(
-        "sum",
-        "fails",
-        f"{len(moved)} batches without the row have another sum, by up to {max(moved):.3g} C, as "
-        "other rows are read in the light of it",
-        law.of_shift(sum(change**2 for change in moved)),
-        remedy="compute what all rows share from public data, or privately",
-    )
+    text = f"{len(moved)} batches without the row have another sum, by up to {max(moved):.3g} C, "
+    text += "as other rows are read in the light of it"
+    return failed("sum", text, law.of_shift(sum(change**2 for change in moved)))
 
 
 def _judged(changes: Sequence[float], unit: Unit, law: Law) -> Verdict:
@@ -107,56 +95,29 @@ def _judged(changes: Sequence[float], unit: Unit, law: Law) -> Verdict:
     largest = max(changes)
     said = f"the {what} changes the sum of a batch by {largest:.4g} C on its own coordinates"
     if largest > _ABOVE:
-        return Verdict(
-            "sum",
-            "fails",
-            f"{said}, and by C at most if it is clipped",
-            law.changed(sensitivity=largest).epsilon,
-            remedy=(
-                "clip the gradient of each row over all parameters to the norm C"
-                if unit == "interaction"
-                else "clip the gradient of all rows of a user together, or claim one interaction"
-            ),
-        )
+        implied = law.changed(sensitivity=largest).epsilon
+        return failed("sum", f"{said}, and by C at most if it is clipped", implied)
     if largest < _CLIPPED:
-        return not_tested(
-            "sum",
-            f"{said}, so its gradient was not clipped, or is shared with others'",
-            "give watch the model, so that its weights are enlarged, or lower the norm",
-        )
-    return Verdict(
-        "sum", "holds", f"{said}, in {len(changes)} batches", least=f"a {what} of {_ABOVE:g} C"
-    )
+        why = f"{said}, so its gradient was not clipped, or is shared with others'"
+        return not_tested("sum", why, "lower the norm")
+    return held("sum", f"{said}, in {len(changes)} batches", f"a {what} of {_ABOVE:g} C")
 
 
-def forced(one: Transcript, others: Sequence[Transcript], words: str) -> Verdict:
-    """Check that trainings with the same noised sums take the same decisions.
+def forced(one: Transcript, other: Transcript, words: str) -> Verdict:
+    """Check that a training with the same noised sums takes the same decisions.
 
     Args:
         one: the training.
-        others: the trainings on other data.
+        other: the training on other data.
         words: which data these are.
     """
-    name = "transcript"
-    if not one.forced or not others:
-        return not_tested(name, "the noised sums are too large to be kept")
-    for other in others:
-        difference = next(_differences(one, other), "")
-        if difference:
-            return Verdict(
-                name,
-                "fails",
-                f"with the same noised sums, {difference} on {words}",
-                math.inf,
-                remedy="decide, normalise and publish by public data or by noised sums alone",
-            )
-    return Verdict(
-        name,
-        "holds",
-        f"with the same noised sums, {len(one.steps)} steps and all that they decide are the same "
-        f"on {words}",
-        least="a decision that differs between these data sets",
-    )
+    difference = next(_differences(one, other), "")
+    if difference:
+        text = f"with the same noised sums, {difference} on {words}"
+        return failed("transcript", text, math.inf)
+    text = f"with the same noised sums, {len(one.steps)} steps and all that they decide are the "
+    least = "a decision that differs between these data sets"
+    return held("transcript", f"{text}same on {words}", least)
 
 
 def _differences(one: Transcript, other: Transcript) -> Iterator[str]:
@@ -171,11 +132,10 @@ def _differences(one: Transcript, other: Transcript) -> Iterator[str]:
         if a.state != b.state:
             yield (f"weights, buffers or learning rates before step {index + 1} differ")
             return
-    if one.finished and other.finished and len(one.steps) != len(other.steps):
-        yield f"the training makes {len(other.steps)} instead of {len(one.steps)} steps"
-    elif len(other.steps) < len(one.steps) and other.finished:
-        yield f"the training ends after {len(other.steps)} steps, and goes on without"
-    elif one.finished and other.finished and one.final != other.final:
+    if len(one.steps) != len(other.steps):
+        more = "more than " if len(other.steps) > len(one.steps) else f"{len(other.steps)} and not "
+        yield f"the training makes {more}{len(one.steps)} steps"
+    elif one.final != other.final:
         yield "the final weights, or what the training returns, differ"
 
 
@@ -187,29 +147,20 @@ def by_number(setups: Sequence[tuple[Setup, Setup]], law: Law, claimed: float) -
     noise that is calibrated from q = B/n is not accused.
 
     Args:
-        setups: what is settled for n rows, and for a neighbour.
+        setups: what is settled for n rows, and for a neighbour; at least one pair.
         law: what the training states.
         claimed: the claimed ε.
     """
-    name = "number"
-    if not setups:
-        return not_tested(name, "the data have too few rows to remove one")
     sized = [(_of_number(one, other, law), one, other) for one, other in setups]
     implied, one, other = max(sized, key=lambda size: size[0])
     if not implied:
-        return Verdict(
-            name,
-            "holds",
-            f"{len(setups)} neighbouring numbers of rows have the same divisor, noise and steps",
-            least="a divisor, noise or number of steps that differs",
-        )
+        text = "neighbouring numbers of rows have the same divisor, noise and steps"
+        return held("number", text, "a divisor, noise or number of steps that differs")
     text = f"{_numbers(one, other)}: this tells the number of rows, ε = {implied:.3g} by itself"
     if implied > claimed:
-        remedy = "divide by a constant that does not depend on the data, or declare n public"
-        return Verdict(name, "fails", text, implied, remedy=remedy)
-    return Verdict(
-        name, "holds", f"{text}, less than is claimed", least="a larger dependence than the claim"
-    )
+        return failed("number", text, implied)
+    least = "a larger dependence than the claim"
+    return held("number", f"{text}, less than is claimed", least)
 
 
 def _numbers(one: Setup, other: Setup) -> str:

@@ -100,11 +100,18 @@ def _call(place: Place, names: Sequence[str]) -> Place | None:
         return None
     calls = [node for node in ast.walk(around[-1]) if isinstance(node, ast.Call)]
     lines = sorted(
-        (names.index(name), call.func.end_lineno or call.lineno)
+        (not _likely(call, names, place.line), names.index(name), call.func.end_lineno or 0)
         for call in calls
         if (name := _name(call.func)) in names
     )
-    return Place(place.file, lines[0][1]) if lines else None
+    return Place(place.file, lines[0][2]) if lines else None
+
+
+def _likely(call: ast.Call, names: Sequence[str], line: int) -> bool:
+    """Whether a call is likelier to blame: a constant seed, and noise behind the given line."""
+    if names is _SEEDS:
+        return bool(call.args) and all(isinstance(one, ast.Constant) for one in call.args)
+    return names is not _DRAWS or call.lineno > line
 
 
 def _name(function: ast.expr) -> str:
@@ -143,8 +150,10 @@ class Trace:
         return self._line if inside else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line":
-            self.lines.append((frame.f_code.co_filename, frame.f_lineno, self.state()))
+        # After a function returns, the line that called it goes on.
+        at = frame.f_back if event == "return" else frame
+        if event in ("line", "return") and at is not None:
+            self.lines.append((at.f_code.co_filename, at.f_lineno, self.state()))
         return self._line
 
 

@@ -10,7 +10,7 @@ from dpaudit.record.result import DataRecord, ModelRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.sections.base import Sections
-from dpaudit.reports.table import NONE, Column, Table
+from dpaudit.reports.table import NONE, Table
 
 # What each check asks, in words.
 _ASKED = {
@@ -83,14 +83,11 @@ class DPTrainingSections(Sections):
         """Yield what the checks do not see."""
         yield from _UNTRIED
 
-    def columns(self, model: ModelRecord) -> list[Column]:
-        """Return the checks with their outcomes."""
-        checks = digest.of(self.result, "dp-training.check")
-        return [
-            ("check", [str(one.check) for one in checks]),
-            ("outcome", [str(one.outcome) for one in checks]),
-            ("ε", [_implied(one.estimate.value) for one in checks]),
-        ]
+    def brief(self) -> list[Table]:
+        """Return the checks that the training does not keep, with all that was seen of them."""
+        checks = self._checks()
+        rows = [row[:4] for row in checks.cells if row[1] != "holds"]
+        return [Table(checks.caption, checks.header[:4], rows)] if rows else []
 
     def attacked(self, data: DataRecord) -> tuple[str, str]:
         """Return the number of users."""

@@ -40,8 +40,7 @@ def test_three_data_sets_differ_in_the_last_rows_of_one_user() -> None:
     for other in (second, third):
         for name in ("user", "item", "value"):
             assert np.array_equal(getattr(first, name)[:-3], getattr(other, name)[:-3])
-    assert set(first.user[-3:]) == {58}
-    assert set(second.user[-3:]) == set(third.user[-3:]) == {59}
+    assert [set(data.user[-3:]) for data in (first, second, third)] == [{57}, {58}, {59}]
     items = [set(data.item[-3:].tolist()) for data in (first, second, third)]
     assert not items[0] & items[1]
     assert not items[1] & items[2]
