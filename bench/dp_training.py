@@ -455,16 +455,7 @@ def ratings(seed: int) -> Ratings:
 
 def verdicts(train: Train, name: str, seed: int) -> list[Verdict]:
     trainer = Trainer(train, name, seed, 1e-5)
-    found = examined(
-        trainer,
-        ratings(seed),
-        claimed=4.0,
-        unit="interaction",
-        far=4,
-        number_is_public=False,
-        rows_of_user=20,
-    )
-    return found.verdicts
+    return examined(trainer, ratings(seed), 4.0).verdicts
 
 
 def is_marked(verdict: Verdict, fault: str) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from dpaudit.auditor.plan import Plan
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.dp_training.config import DPTrainingConfig
-from dpaudit.audits.dp_training.pairs import Unit
 from dpaudit.audits.dp_training.runs import Trainer
 from dpaudit.audits.membership.audit import Audit
 from dpaudit.core import registry
@@ -26,7 +25,7 @@ def audit_dp_training(
     interactions: Any,
     *,
     delta: float,
-    unit: Unit = "interaction",
+    unit: Literal["interaction", "user"] = "interaction",
     epsilon: float | None = None,
     far: int = 4,
     number_is_public: bool = False,

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.auditor.measure import Context, Measure, MetricKey, RecordPart, Subject, data_record
 from dpaudit.audits.dp_training.config import DPTraining, DPTrainingConfig
-from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.runs import Examined, Trainer, examined
 from dpaudit.audits.dp_training.transcript import Place
 from dpaudit.audits.dp_training.verdict import ALPHA, Verdict
@@ -33,8 +33,8 @@ _NAME = "transcript"
 # The checks that have to be made for a claim to count as tested; of clipping, one is enough.
 _CLIPPED = {"clipping", "sum"}
 _NEEDED = {"noise-missing", "noise-size", "noise-seed", "batch-rate", "transcript", "number"}
-# The numbers of rows of which a user's ε is told, beside the median.
-_ROWS = (5,)
+# The number of rows of which a user's ε is told, beside the median.
+_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -137,32 +137,14 @@ class WatchedTraining(Subject[Config]):
         return {_NAME: {"name": _NAME, "title": title, "source": _SOURCE}}
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The training with all that is run beside it.
-
-    Attributes:
-        table: its table.
-        ratings: the data.
-    """
-
-    table: DPTraining
-    ratings: Ratings
-
-    def __call__(self, seed: int) -> str:
-        """Run it, and return what the checks say, as JSON."""
-        table, counts = self.table, np.bincount(self.ratings.user)
-        trainer = Trainer(table.training(), table.label, seed, table.delta)
-        found = examined(
-            trainer,
-            self.ratings,
-            claimed=table.epsilon,
-            unit=table.unit,
-            far=table.far,
-            number_is_public=table.number_is_public,
-            rows_of_user=int(np.median(counts[counts > 0])),
-        )
-        return _EXAMINED.dump_json(found).decode()
+def _examined(table: DPTraining, ratings: Ratings, seed: int) -> str:
+    """Run the training with all that is run beside it, and return what checks say, as JSON."""
+    counts = np.bincount(ratings.user)
+    rows = int(np.median(counts[counts > 0])) if table.unit == "user" else 1
+    trainer = Trainer(table.training(), table.label, seed, table.delta)
+    public, claim = table.number_is_public, table.epsilon
+    found = examined(trainer, ratings, claim, own=rows, far=table.far, number_is_public=public)
+    return _EXAMINED.dump_json(found).decode()
 
 
 class Checks(Measure[Config, TrainedModel]):
@@ -173,7 +155,7 @@ class Checks(Measure[Config, TrainedModel]):
         """Yield the keys of the ε that is certified, of the number of faults, and of the ε."""
         for label, epsilons in config.audited:
             for epsilon in epsilons:
-                yield _certified(label, epsilon)
+                yield MetricKey("epsilon", label, epsilon, pair=_NAME)
                 yield MetricKey("dp-training.faults", label, epsilon)
                 yield MetricKey("dp-training.epsilon", label, epsilon)
 
@@ -188,187 +170,121 @@ class Checks(Measure[Config, TrainedModel]):
         yield from self.context.unit(stage, partial(self._measured, stage, model))
 
     def _measured(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
-        table, ratings = model.table, self.subject.ratings
-        executor = self.context.tasks(stage)
+        table, ratings, context = model.table, self.subject.ratings, self.context
+        work = partial(_examined, table, ratings)
         # Seeds of PyTorch and numpy have 32 bits.
-        seed = self.context.seed % 2**31
-        task = Task(_Work(table, ratings), seed, self.subject.trials(), table.label, dear=True)
-        found: Examined = _EXAMINED.validate_json(executor.run([task])[0])
-        confidence = self.context.family.confidence
+        task = Task(work, context.seed % 2**31, self.subject.trials(), table.label, dear=True)
+        found: Examined = _EXAMINED.validate_json(context.tasks(stage).run([task])[0])
+        law, untested = found.law, _open(found.verdicts)
         yield records.PairRecord(
             model=table.label,
             pair=_NAME,
-            summary=f"{found.law.steps} steps of the training itself, with "
-            f"{found.law.coordinates:,} coordinates each, and trainings on other data beside it",
+            summary=f"{law.steps} steps of the training itself, with {law.coordinates:,} "
+            "coordinates each, and trainings on other data beside it",
         )
-        yield _epsilon(table, found, confidence)
-        yield _faults(table, found.verdicts, confidence)
-        yield _observed(table, found, confidence)
+        for metric, estimate, fields in _numbers(table, found, context.family.confidence):
+            yield MetricKey(metric, table.label, table.epsilon).measured(estimate, **fields)
         for verdict in found.verdicts:
-            yield _check(table, verdict)
-            if finding := _finding(table, verdict, found.verdicts):
-                yield finding
-        yield from _accounted(table, found)
-        yield from _of_users(table, found.law, ratings)
+            if verdict.fails or verdict.check in untested:
+                yield _finding(table, verdict)
+        if found.stated is not None and found.stated > table.epsilon * (1 + 1e-3):
+            yield records.FindingRecord(
+                model=table.label,
+                about="accountant",
+                text=f"The accountant states ε = {found.stated:.4g} at δ = {table.delta:g}, more "
+                f"than the claimed {table.epsilon:g}.",
+                remedy="State the accountant's ε, or train with more noise or fewer steps.",
+            )
+        if table.unit == "interaction" and law.rate < 1:
+            counts = np.bincount(ratings.user)
+            for rows in sorted({_ROWS, int(np.median(counts[counts > 0]))}):
+                estimate = Estimate.exact(law.of_user(rows), "mixture of Gaussians")
+                key = MetricKey("dp-training.user-epsilon", table.label, table.epsilon, rows=rows)
+                yield key.measured(estimate)
 
 
-def _certified(label: str, epsilon: float) -> MetricKey:
-    return MetricKey("epsilon", label, epsilon, pair=_NAME)
+def _numbers(
+    table: DPTraining, found: Examined, confidence: float
+) -> Iterator[tuple[str, Estimate, dict[str, Any]]]:
+    """Yield metrics with their estimates and fields."""
 
+    def estimate(value: float, lower: float, upper: float, n: int, method: str) -> Estimate:
+        return Estimate(
+            value=value,
+            lower=lower,
+            upper=upper,
+            confidence=confidence,
+            alpha=2 * ALPHA,
+            n=n,
+            method=method,
+        )
 
-def _epsilon(table: DPTraining, found: Examined, confidence: float) -> records.Measurement:
-    """Return the ε that what was seen implies: of the measured noise, and of each fault."""
-    faults = [verdict.epsilon for verdict in found.verdicts if verdict.fails]
-    value, lower = _at(found, "value"), _at(found, "upper")
-    estimate = Estimate(
-        value=max([value, *faults]),
-        lower=max([lower, *faults]),
-        upper=math.inf,
-        confidence=confidence,
-        alpha=ALPHA,
-        n=found.law.steps,
-        method="transcript of the training",
-    )
-    tried = () if faults else _controls(table, found)
-    key = _certified(table.label, table.epsilon)
-    return key.measured(
-        estimate, attack=_NAME, control=tried[0] if tried else None, tried=tuple(tried)
-    )
-
-
-def _at(found: Examined, end: Literal["value", "lower", "upper"]) -> float:
-    """Return the ε at the measured noise, or at an end of its interval.
-
-    Between the ends, which differ by about 1 %, ε is a power of the noise.
-    """
-    size = found.size
-    if end != "value":
-        return found.law.changed(noise=getattr(size, end)).epsilon
-    least, most = _at(found, "upper"), _at(found, "lower")
+    size, failed = found.size, [verdict for verdict in found.verdicts if verdict.fails]
+    least, most = (found.law.changed(noise=end).epsilon for end in (size.upper, size.lower))
+    # Between the ends of the interval, which differ by about 1 %, ε is a power of the noise.
     share = math.log(size.upper / size.value) / math.log(size.upper / size.lower)
-    return least * (most / least) ** share if 0 < least < most < math.inf else most
+    value = least * (most / least) ** share if 0 < least < most < math.inf else most
+    implied = [verdict.epsilon for verdict in failed]
+    tried = None if failed else _control(table, found)
+    certified = max([value, *implied]), max([least, *implied]), math.inf
+    fields = {"pair": _NAME, "attack": _NAME, "control": tried}
+    yield "epsilon", estimate(*certified, found.law.steps, "transcript of the training"), fields
+    count = len(failed)
+    faults = count, count, count + len(_open(found.verdicts)), len(found.verdicts)
+    yield "dp-training.faults", estimate(*faults, "checks of one training"), {}
+    measured = estimate(value, least, most, size.coordinates, "measured noise, exact accounting")
+    yield "dp-training.epsilon", measured, {}
+    for verdict in found.verdicts:
+        seen = f"{verdict.text}{said_at(verdict.place)}"
+        said = {"check": verdict.check, "outcome": verdict.outcome, "seen": seen}
+        exact = Estimate.exact(verdict.epsilon, "by the check")
+        yield "dp-training.check", exact, {**said, "least": verdict.least or None}
 
 
-def _controls(table: DPTraining, found: Examined) -> Sequence[Control]:
+def _control(table: DPTraining, found: Examined) -> Control:
     """Return the least noise that would break the claim and be seen to do so.
 
     Noise of σ* keeps the claim exactly. With σ*(1 − s), where s is the least shortfall that is
     caught, the upper end of the measured σ is below σ* in 95 of 100 trainings; σ* is known to 1 %.
     """
     law, size = found.law, found.size
-    needed = noise_multiplier(
-        table.epsilon, delta=table.delta, compositions=law.steps, sampling=law.rate
-    )
+    known = {"delta": table.delta, "compositions": law.steps, "sampling": law.rate}
     short = 0.01 + 2 * (size.upper / size.value - 1)
-    mutant = Law(needed * (1 - short), law.rate, law.steps, law.coordinates, law.delta).epsilon
-    stated = needed * (1 - short) / law.noise_multiplier
-    return [
-        Control(
-            mutant=f"the training with {stated:.4g} times its noise",
-            factor=mutant / table.epsilon,
-            epsilon=mutant,
-            certified=math.nextafter(table.epsilon, math.inf),
-            found=mutant > table.epsilon,
-        )
-    ]
-
-
-def _faults(
-    table: DPTraining, verdicts: Sequence[Verdict], confidence: float
-) -> records.Measurement:
-    failed = sum(verdict.fails for verdict in verdicts)
-    estimate = Estimate(
-        value=failed,
-        lower=failed,
-        upper=failed + len(_open(verdicts)),
-        confidence=confidence,
-        alpha=ALPHA * len(verdicts),
-        n=len(verdicts),
-        method="checks of one training",
+    noise = noise_multiplier(table.epsilon, **known) * (1 - short) / law.noise_multiplier
+    epsilon = law.changed(noise=noise).epsilon
+    return Control(
+        mutant=f"the training with {noise:.4g} times its noise",
+        factor=epsilon / table.epsilon,
+        epsilon=epsilon,
+        certified=math.nextafter(table.epsilon, math.inf),
+        found=epsilon > table.epsilon,
     )
-    return MetricKey("dp-training.faults", table.label, table.epsilon).measured(estimate)
 
 
 def _open(verdicts: Sequence[Verdict]) -> set[str]:
     """Return the checks that a tested claim needs, and that were not made."""
     untested = {verdict.check for verdict in verdicts if verdict.outcome == "not tested"}
-    public = {verdict.check for verdict in verdicts if "declared public" in verdict.text}
-    clipping = _CLIPPED if untested >= _CLIPPED else set()
-    return (untested & _NEEDED | clipping) - public
+    return untested & _NEEDED | (_CLIPPED if untested >= _CLIPPED else set())
 
 
-def _observed(table: DPTraining, found: Examined, confidence: float) -> records.Measurement:
-    value, lower, upper = (_at(found, end) for end in ("value", "upper", "lower"))
-    estimate = Estimate(
-        value=value,
-        lower=lower,
-        upper=upper,
-        confidence=confidence,
-        alpha=2 * ALPHA,
-        n=found.size.coordinates,
-        method="measured noise, privacy loss distribution",
-    )
-    return MetricKey("dp-training.epsilon", table.label, table.epsilon).measured(estimate)
-
-
-def _check(table: DPTraining, verdict: Verdict) -> records.Measurement:
-    key = MetricKey("dp-training.check", table.label, table.epsilon, check=verdict.check)
-    return key.measured(
-        Estimate.exact(verdict.epsilon, "by the check"),
-        outcome=verdict.outcome,
-        seen=f"{verdict.text}{said_at(verdict.place)}",
-        least=verdict.least or None,
-    )
-
-
-def _finding(
-    table: DPTraining, verdict: Verdict, verdicts: Sequence[Verdict]
-) -> records.FindingRecord | None:
-    if not verdict.fails and verdict.check not in _open(verdicts):
-        return None
+def _finding(table: DPTraining, verdict: Verdict) -> records.FindingRecord:
     implied = f" (ε ≥ {at_least(verdict.epsilon)})" if verdict.epsilon else ""
     what = "" if verdict.fails else "not tested: "
-    text = f"{what}{verdict.text}{implied}{said_at(verdict.place)}"
+    text = f"{what}{verdict.text}{implied}{said_at(verdict.place)}."
+    remedy = verdict.remedy and f"{verdict.remedy[0].upper()}{verdict.remedy[1:]}."
     return records.FindingRecord(
         model=table.label,
         about=verdict.check,
-        text=f"{text[0].upper()}{text[1:]}.",
-        remedy=f"{verdict.remedy[:1].upper()}{verdict.remedy[1:]}." if verdict.remedy else "",
+        text=f"{text[0].upper()}{text[1:]}",
+        remedy=remedy,
         undecided=True,
         metrics=("epsilon",),
     )
 
 
 def said_at(place: Place | None) -> str:
-    """Return the line in words: without the folders in which packages or users keep files."""
+    """Return a line in words: without the folders in which packages or users keep files."""
     if place is None:
         return ""
-    from pathlib import Path
-
-    inside = place.file.rpartition("site-packages/")[2]
-    name = inside if inside != place.file else shown(Path(place.file))
-    return f", at {name}:{place.line}"
-
-
-def _accounted(table: DPTraining, found: Examined) -> Iterator[records.FindingRecord]:
-    """Yield that the claim is smaller than what the accountant states."""
-    stated = found.stated
-    if stated is not None and stated > table.epsilon * (1 + 1e-3):
-        yield records.FindingRecord(
-            model=table.label,
-            about="accountant",
-            text=f"The accountant states ε = {stated:.4g} at δ = {table.delta:g}, more than the "
-            f"claimed {table.epsilon:g}.",
-            remedy="State the accountant's ε, or train with more noise or fewer steps.",
-        )
-
-
-def _of_users(table: DPTraining, law: Law, ratings: Ratings) -> Iterator[records.Measurement]:
-    """Yield the ε of users with several rows, where a claim is about one."""
-    if table.unit == "user" or law.rate >= 1:
-        return
-    counts = np.bincount(ratings.user)
-    median = int(np.median(counts[counts > 0]))
-    for rows in sorted({*_ROWS, median}):
-        key = MetricKey("dp-training.user-epsilon", table.label, table.epsilon, rows=rows)
-        yield key.measured(Estimate.exact(law.of_user(rows), "mixture of Gaussians"))
+    _, package, inside = place.file.rpartition("site-packages/")
+    return f", at {inside if package else shown(Path(place.file))}:{place.line}"

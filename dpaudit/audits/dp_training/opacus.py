@@ -196,7 +196,6 @@ class Watched:
                 divisor=divisor,
                 coordinates=coordinates,
                 steps=None if self.loader is None else len(self.loader),
-                sampled=sampler.sample_rate if poisson else None,
                 poisson=None if self.loader is None else poisson,
             )
         )

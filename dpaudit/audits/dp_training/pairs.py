@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,19 +27,17 @@ from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.transcript import Setup, Transcript, Vector
 from dpaudit.audits.dp_training.verdict import ALPHA, Verdict, failed, held, not_tested
 
-Unit = Literal["interaction", "user"]
 # What rounding changes of a sum, in units of C; and of its norm. A row that is clipped has at least
 # this part of its norm on coordinates of its own, or the check says nothing.
 _SAME, _ABOVE, _CLIPPED = 1e-4, 1.002, 0.5
 
 
-def sums(runs: Sequence[Transcript], law: Law, unit: Unit) -> Verdict:
+def sums(runs: Sequence[Transcript], law: Law) -> Verdict:
     """Check that a row, or a user, changes the sum of a batch by a norm of C or less.
 
     Args:
         runs: the trainings on the three data sets, with the same sums put in place.
         law: what they state.
-        unit: what is alone in each.
     """
     steps = list(zip(*(run.steps for run in runs), strict=False))
     if any(len({step.rows for step in alike}) > 1 for alike in steps):
@@ -49,7 +47,7 @@ def sums(runs: Sequence[Transcript], law: Law, unit: Unit) -> Verdict:
     if not all(math.isfinite(part.moved) for part in parts):
         return not_tested("sum", "gradients are not finite with weights that are enlarged")
     verdict = _elsewhere([part.moved for part in parts], law)
-    return verdict or _judged([part.own for part in parts if part.moved > _SAME], unit, law)
+    return verdict or _judged([part.own for part in parts if part.moved > _SAME], law)
 
 
 class _Part(NamedTuple):
@@ -88,19 +86,18 @@ def _elsewhere(changes: Sequence[float], law: Law) -> Verdict | None:
     return failed("sum", text, law.of_shift(sum(change**2 for change in moved)))
 
 
-def _judged(changes: Sequence[float], unit: Unit, law: Law) -> Verdict:
-    what = "row" if unit == "interaction" else "user"
+def _judged(changes: Sequence[float], law: Law) -> Verdict:
     if not changes:
-        return not_tested("sum", f"the {what} was in no batch", "make more steps")
+        return not_tested("sum", "what differs was in no batch", "make more steps")
     largest = max(changes)
-    said = f"the {what} changes the sum of a batch by {largest:.4g} C on its own coordinates"
+    said = f"one unit changes the sum of a batch by {largest:.4g} C on its own coordinates"
     if largest > _ABOVE:
         implied = law.changed(sensitivity=largest).epsilon
         return failed("sum", f"{said}, and by C at most if it is clipped", implied)
     if largest < _CLIPPED:
         why = f"{said}, so its gradient was not clipped, or is shared with others'"
         return not_tested("sum", why, "lower the norm")
-    return held("sum", f"{said}, in {len(changes)} batches", f"a {what} of {_ABOVE:g} C")
+    return held("sum", f"{said}, in {len(changes)} batches", f"a change by {_ABOVE:g} C")
 
 
 def forced(one: Transcript, other: Transcript, words: str) -> Verdict:

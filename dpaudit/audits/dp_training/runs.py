@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from dpaudit.audits.dp_training import checks, datasets, pairs
 from dpaudit.audits.dp_training.law import Law
-from dpaudit.audits.dp_training.pairs import Unit
 from dpaudit.audits.dp_training.places import Trace, blamed, parting
 from dpaudit.audits.dp_training.recorder import Enough, Wanted
 from dpaudit.audits.dp_training.transcript import Setup, Transcript, Vector
@@ -81,8 +80,11 @@ class Trainer:
         with foreign(self._failed):
             try:
                 return self.train(Interactions.of(ratings), self.seed + offset, watch), True
-            except Enough:
-                return None, False
+            except BaseException as error:
+                # A training may convert what ends it.
+                if isinstance(error, Enough) or isinstance(error.__cause__, Enough):
+                    return None, False
+                raise
 
     def _failed(self, problem: str) -> RunError:
         return RunError(f"{self.name} with seed {self.seed} raised {problem}: correct it")
@@ -107,23 +109,21 @@ class Examined(NamedTuple):
 def examined(
     trainer: Trainer,
     ratings: Ratings,
+    claimed: float,
     *,
-    claimed: float | None,
-    unit: Unit,
-    far: int,
-    number_is_public: bool,
-    rows_of_user: int,
+    own: int = 1,
+    far: int = 4,
+    number_is_public: bool = False,
 ) -> Examined:
     """Run a training and make all checks.
 
     Args:
         trainer: the training.
         ratings: the data.
-        claimed: the claimed ε; None for that of the accountant.
-        unit: what a claim is about.
+        claimed: the claimed ε.
+        own: how many rows the claim is about together: 1, or those of a user.
         far: the number of data sets that differ in all rows.
         number_is_public: whether the number of rows is declared public.
-        rows_of_user: how many rows a user has, for a claim about users.
 
     Raises:
         ConfigError: the training is not watched, or not repeated by its seed.
@@ -135,16 +135,11 @@ def examined(
     stress = _attempted(trainer, ratings, steps=_STRESSED, enlarged=_ENLARGED)
     verdicts = checks.of_transcript(base, law, stress)
     verdicts.append(checks.seeds(base, trainer.run(ratings, steps=1, offset=1)))
-    sets = datasets.far(ratings, far, trainer.seed)
-    verdicts.append(_forced(trainer, ratings, base, sets))
-    own = 1 if unit == "interaction" else rows_of_user
-    verdicts.append(_sums(trainer, ratings, base, unit, own))
-    limit = claimed if claimed is not None else base.stated
-    if number_is_public:
-        verdicts.append(not_tested("number", "the number of rows is declared public"))
-    else:
+    verdicts.append(_forced(trainer, ratings, base, datasets.far(ratings, far, trainer.seed)))
+    verdicts.append(_sums(trainer, ratings, base, own))
+    if not number_is_public:
         setups = list(_neighbours(trainer, ratings, base.setup))
-        verdicts.append(pairs.by_number(setups, law, law.epsilon if limit is None else limit))
+        verdicts.append(pairs.by_number(setups, law, claimed))
     located = [blamed(verdict, base.places) for verdict in verdicts]
     return Examined(located, law, checks.measured_size(base.steps), base.stated)
 
@@ -190,7 +185,7 @@ def _attempted(trainer: Trainer, ratings: Ratings, **wanted: Any) -> Transcript 
         return None
 
 
-def _sums(trainer: Trainer, ratings: Ratings, base: Transcript, unit: Unit, own: int) -> Verdict:
+def _sums(trainer: Trainer, ratings: Ratings, base: Transcript, own: int) -> Verdict:
     """Compare three data sets with another last row, on few rows, so that batches take it soon."""
     if ratings.n_users < 4 or ratings.n_items < 3 * own:
         return not_tested("sum", "there are too few users or items for other rows")
@@ -212,7 +207,7 @@ def _sums(trainer: Trainer, ratings: Ratings, base: Transcript, unit: Unit, own:
         whole = [run for run in runs if run is not None]
         if len(whole) == len(runs):
             law = Law.of(whole[0].setup, len(whole[0].steps), trainer.delta)
-            verdict = pairs.sums(whole, law, unit)
+            verdict = pairs.sums(whole, law)
         if verdict.outcome != "not tested":
             break
     return verdict

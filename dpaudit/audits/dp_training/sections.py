@@ -6,29 +6,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from dpaudit.core import rounding
-from dpaudit.record.result import DataRecord, ModelRecord
+from dpaudit.record.result import ModelRecord
 from dpaudit.reports import digest, words
 from dpaudit.reports.chart_parts import Chart, Look
 from dpaudit.reports.sections.base import Sections
 from dpaudit.reports.table import NONE, Table
 
-# What each check asks, in words.
-_ASKED = {
-    "clipping": "Is S the sum of clipped gradients?",
-    "sum": "Does a row change the sum by C at most?",
-    "noise-missing": "Is there noise, everywhere?",
-    "noise-repeated": "Has each coordinate noise of its own?",
-    "noise-reused": "Has each step noise of its own?",
-    "noise-scale": "Does its scale depend on the batch?",
-    "noise-size": "Is it as large as stated?",
-    "noise-shape": "Is it Gaussian?",
-    "noise-seed": "Is it secret?",
-    "batch-rate": "Are batches as small as counted?",
-    "batch-shape": "Are rows drawn by themselves?",
-    "steps-counted": "Is every step counted?",
-    "transcript": "Does all follow from noised sums?",
-    "number": "Is the number of rows hidden?",
-}
 _NOTES = (
     "Each check accuses a training that keeps its claim at most once in 100 000 trainings. ε by a "
     "check is what the fault implies for an observer of all steps, as a claim by composition has "
@@ -65,12 +48,11 @@ class DPTrainingSections(Sections):
 
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how many checks the training fails."""
-        checks = digest.of(self.result, "dp-training.check")
-        failed = [one for one in checks if one.outcome == "fails"]
-        untested = [one.check for one in checks if one.outcome == "not tested"]
-        yield f"The training fails {len(failed)} of {len(checks)} checks of its steps."
-        if untested:
-            yield f"Not tested: {', '.join(map(str, untested))}."
+        outcomes = [one.outcome for one in digest.of(self.result, "dp-training.check")]
+        yield (
+            f"Of {len(outcomes)} checks of its steps the training fails {outcomes.count('fails')}, "
+            f"and {outcomes.count('not tested')} could not be made."
+        )
 
     def attacker(self) -> str:
         """Return who observes."""
@@ -89,26 +71,22 @@ class DPTrainingSections(Sections):
         rows = [row[:4] for row in checks.cells if row[1] != "holds"]
         return [Table(checks.caption, checks.header[:4], rows)] if rows else []
 
-    def attacked(self, data: DataRecord) -> tuple[str, str]:
-        """Return the number of users."""
-        return "users", f"{data.trained} train the model"
-
     def _checks(self) -> Table:
         checks = digest.of(self.result, "dp-training.check")
-        order = {"fails": 0, "not tested": 1, "holds": 2}
-        rows = sorted(checks, key=lambda one: order.get(str(one.outcome), 3))
-        cells = [
+        rows = [
             [
-                _ASKED.get(str(one.check), str(one.check)),
+                str(one.check),
                 str(one.outcome),
                 str(one.seen),
-                _implied(one.estimate.value),
+                f"≥ {rounding.at_least(one.estimate.value)}" if one.estimate.value else NONE,
                 str(one.least or NONE),
             ]
-            for one in rows
+            for outcome in ("fails", "not tested", "holds")
+            for one in checks
+            if one.outcome == outcome
         ]
         header = ["check", "outcome", "seen", "ε by it", "least fault that is caught"]
-        return Table("Checks of the steps of the training", header, cells)
+        return Table("Checks of the steps of the training", header, rows)
 
     def _epsilons(self) -> Table:
         cells = [
@@ -125,7 +103,3 @@ class DPTrainingSections(Sections):
             for one in digest.of(self.result, "dp-training.user-epsilon")
         ]
         return Table("ε of the training", ["ε", "value"], cells)
-
-
-def _implied(epsilon: float) -> str:
-    return f"≥ {rounding.at_least(epsilon)}" if epsilon else NONE

@@ -154,7 +154,6 @@ class Setup:
         bound: C.
         divisor: D.
         steps: the number of steps of an epoch, or that are planned; None if it is not known.
-        sampled: the probability with which the sampler takes a row; None if it is not known.
         coordinates: the number of coordinates.
         poisson: whether the sampler is known to take each row by itself; None if it is not known.
     """
@@ -166,7 +165,6 @@ class Setup:
     divisor: float
     coordinates: int
     steps: int | None = None
-    sampled: float | None = None
     poisson: bool | None = None
 
 

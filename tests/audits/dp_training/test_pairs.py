@@ -66,7 +66,7 @@ def alone(norm: float, *, elsewhere: float = 0.0, steps: int = 32) -> list[Trans
 )
 def test_a_row_changes_the_sum_by_the_norm_at_most(norm: float, outcome: str) -> None:
     runs = alone(norm)
-    verdict = pairs.sums(runs, dpsgd.law(runs[0]), "interaction")
+    verdict = pairs.sums(runs, dpsgd.law(runs[0]))
     assert verdict.outcome == outcome
     if outcome == "fails":
         law = dpsgd.law(runs[0])
@@ -75,7 +75,7 @@ def test_a_row_changes_the_sum_by_the_norm_at_most(norm: float, outcome: str) ->
 
 def test_sums_of_batches_without_the_row_may_not_change() -> None:
     runs = alone(1.0, elsewhere=0.001)
-    verdict = pairs.sums(runs, dpsgd.law(runs[0]), "interaction")
+    verdict = pairs.sums(runs, dpsgd.law(runs[0]))
     assert verdict.fails
     assert "batches without the row" in verdict.text
 
@@ -83,7 +83,7 @@ def test_sums_of_batches_without_the_row_may_not_change() -> None:
 def test_batches_that_differ_are_not_compared() -> None:
     runs = alone(30.0)
     runs[1] = replace(runs[1], steps=[replace(step, rows=1) for step in runs[1].steps])
-    verdict = pairs.sums(runs, dpsgd.law(runs[0]), "interaction")
+    verdict = pairs.sums(runs, dpsgd.law(runs[0]))
     assert verdict.outcome == "not tested"
     assert "differ in size" in verdict.text
 

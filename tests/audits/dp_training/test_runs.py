@@ -62,8 +62,7 @@ def with_fault(fault: str) -> Any:
 
 def verdicts(fault: str) -> dict[str, Verdict]:
     trainer = Trainer(with_fault(fault), "train", 3, 1e-5)
-    options = {"claimed": 4.0, "unit": "interaction", "far": 3, "number_is_public": False}
-    found = examined(trainer, ratings(), rows_of_user=5, **options)  # type: ignore[arg-type]
+    found = examined(trainer, ratings(), 4.0, far=3)
     return {verdict.check: verdict for verdict in found.verdicts}
 
 
