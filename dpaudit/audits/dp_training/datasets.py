@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 
-Indices = NDArray[np.int64]
 # How many batches the rows of the three data sets fill, so that one takes a given row soon.
 BATCHES = 16
 
 
-def of_rows(
-    ratings: Ratings, users: Indices, items: Indices, values: NDArray[np.float32]
-) -> Ratings:
-    """Return data of the same users, items and features with other rows, without times."""
-    rows = Ratings.build(users, items, values, ratings.n_users, ratings.n_items, ratings.scale)
-    columns: dict[str, Any] = {name: getattr(rows, name) for name in ("user", "item", "value")}
-    return replace(ratings, **columns, sensitive=None, time=None)
+def _of_rows(ratings: Ratings, users: Any, items: Any, values: Any, time: Any) -> Ratings:
+    """Return data of the same users, items and features with other rows."""
+    time = None if ratings.time is None else time
+    shape = ratings.n_users, ratings.n_items
+    rows = Ratings.build(users, items, values, *shape, ratings.scale, time=time)
+    columns: dict[str, Any] = {
+        name: getattr(rows, name) for name in ("user", "item", "value", "time")
+    }
+    return replace(ratings, **columns, sensitive=None)
+
+
+def _times(ratings: Ratings, kept: Any, more: int) -> Any:
+    """Return the times of kept rows, and the last one for further rows."""
+    if ratings.time is None:
+        return None
+    return np.append(ratings.time[kept], np.full(more, ratings.time.max()))
 
 
 def resized(ratings: Ratings, count: int, seed: int) -> Ratings:
@@ -34,57 +40,48 @@ def resized(ratings: Ratings, count: int, seed: int) -> Ratings:
         count: at least 1, and at most the number of pairs of a user and an item.
         seed: decides which.
     """
-    rng = generator(seed, "resized")
+    rng, size = generator(seed, "resized"), ratings.n_users * ratings.n_items
     if count <= len(ratings):
         kept = np.zeros(len(ratings), np.bool_)
         kept[rng.permutation(len(ratings))[:count]] = True
-        return replace(ratings.only(kept), sensitive=None, time=None)
+        return ratings.only(kept)
     taken = ratings.user.astype(np.int64) * ratings.n_items + ratings.item
-    new = _cells(ratings, count - len(ratings), seed, taken)
-    values = np.append(ratings.value, np.resize(ratings.value, len(new)))
-    users, items = np.divmod(np.append(taken, new), ratings.n_items)
-    return of_rows(ratings, users, items, values)
+    more, new = count - len(ratings), np.empty(0, np.int64)
+    while len(new) < more:
+        new = np.setdiff1d(np.append(new, rng.integers(size, size=2 * more + 16)), taken)
+    cells = np.append(taken, rng.permutation(new)[:more])
+    values = np.append(ratings.value, np.resize(ratings.value, more))
+    time = _times(ratings, slice(None), more)
+    return _of_rows(ratings, *np.divmod(cells, ratings.n_items), values, time)
 
 
 def far(ratings: Ratings, count: int, seed: int) -> list[Ratings]:
-    """Return data sets of as many rows that differ in all of them.
+    """Return data sets with as many rows of each user that differ in all of them.
 
-    They have reversed and permuted values, other users and items, and one value; purchases have
-    other users and items in all of them.
+    They have reversed and permuted values, other items, and one value; purchases have other items
+    in all of them.
 
     Args:
         ratings: the data.
         count: how many.
         seed: decides them.
     """
-    rng, n = generator(seed, "far"), len(ratings)
-    users, items = ratings.user.astype(np.int64), ratings.item.astype(np.int64)
-    low, high = ratings.scale.minimum, ratings.scale.maximum
-    values: Sequence[NDArray[np.float32]] = (
-        (low + high - ratings.value).astype(np.float32),
+    rng, low, high = generator(seed, "far"), ratings.scale.minimum, ratings.scale.maximum
+    values = (
+        low + high - ratings.value,
         rng.permutation(ratings.value),
         rng.permutation(ratings.value),
-        np.full(n, high, np.float32),
+        np.full(len(ratings), high),
     )
-    sets = []
+    per_user, sets = np.bincount(ratings.user), []
     for index in range(count):
-        chosen = values[index % len(values)]
+        items = ratings.item
         if index % len(values) == 2 or low == high:
-            cells = _cells(ratings, n, seed + index, np.empty(0, np.int64))
-            sets.append(of_rows(ratings, *np.divmod(cells, ratings.n_items), chosen))
-        else:
-            sets.append(of_rows(ratings, users, items, chosen))
+            drawn = [rng.choice(ratings.n_items, rows, replace=False) for rows in per_user]
+            items = np.concatenate([np.sort(one) for one in drawn])
+        chosen = values[index % len(values)]
+        sets.append(_of_rows(ratings, ratings.user, items, chosen, ratings.time))
     return sets
-
-
-def _cells(ratings: Ratings, count: int, seed: int, taken: Indices) -> Indices:
-    """Draw pairs of a user and an item that are not taken, as numbers of cells."""
-    rng, size = generator(seed, "cells"), ratings.n_users * ratings.n_items
-    drawn = np.empty(0, np.int64)
-    while len(drawn) < count:
-        more = rng.integers(size, size=2 * count + 16)
-        drawn = np.setdiff1d(np.append(drawn, more), taken)
-    return rng.permutation(drawn)[:count]
 
 
 def triple(ratings: Ratings, rows: int, own: int, seed: int) -> list[Ratings]:
@@ -105,13 +102,14 @@ def triple(ratings: Ratings, rows: int, own: int, seed: int) -> list[Ratings]:
     kept = np.sort(generator(seed, "triple").permutation(others)[: rows - own])
     chosen = generator(seed, "items").permutation(items)[: 3 * own].reshape(3, own)
     low, high = ratings.scale.minimum, ratings.scale.maximum
-    users, values = (last - 2, last - 1, last), (high, low, low)
+    users, values, time = (last - 2, last - 1, last), (high, low, low), _times(ratings, kept, own)
     return [
-        of_rows(
+        _of_rows(
             ratings,
-            np.append(ratings.user[kept], np.full(own, user)).astype(np.int64),
-            np.append(ratings.item[kept], np.sort(mine)).astype(np.int64),
-            np.append(ratings.value[kept], np.full(own, value)).astype(np.float32),
+            np.append(ratings.user[kept], np.full(own, user)),
+            np.append(ratings.item[kept], mine),
+            np.append(ratings.value[kept], np.full(own, value)),
+            time,
         )
         for user, mine, value in zip(users, chosen, values, strict=True)
     ]

@@ -163,7 +163,7 @@ class Watched:
             rows=self._batch(),
             clipping=clipping,
             state=self.state(),
-            multiplier=multiplier,
+            scale=multiplier * self._bound,
         )
         self._rows, self._sums, self._largest = None, [], 0.0
         if forced is not None:

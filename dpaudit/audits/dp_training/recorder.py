@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.dp_training.forms import digest, state_of
-from dpaudit.audits.dp_training.transcript import Clipping, Place, Setup, Step, Transcript, Vector
+from dpaudit.audits.dp_training.transcript import Place, Setup, Step, Transcript, Vector
 from dpaudit.core.errors import ConfigError
 
 # How many numbers of all noised sums are kept, to be put in place in other trainings.
@@ -89,11 +89,8 @@ class Recorder:
         summed: Vector,
         noised: Vector,
         divisor: float,
-        *,
-        rows: int | None,
-        clipping: Clipping | None = None,
-        state: str = "",
-        multiplier: float | None = None,
+        scale: float | None = None,
+        **seen: Any,
     ) -> Vector | None:
         """Record a step; return the G to put in place, or None.
 
@@ -101,10 +98,8 @@ class Recorder:
             summed: S.
             noised: G D.
             divisor: D.
-            rows: the number of rows.
-            clipping: what clipping did.
-            state: a digest of the state.
-            multiplier: σ of this step; that of the setup if None.
+            scale: σC of this step; that of the setup if None.
+            seen: `rows`, `clipping` and `state`.
 
         Raises:
             Enough: enough was seen.
@@ -118,19 +113,9 @@ class Recorder:
                 f"the gradient of step {index + 1} is not finite: lower the learning rate, or "
                 "correct the loss"
             )
-        scale = (multiplier or self.setup.noise_multiplier) * self.setup.bound
-        self._steps.append(
-            Step.of(
-                summed,
-                noised,
-                divisor,
-                scale,
-                rows=rows,
-                clipping=clipping,
-                bound=self.setup.bound if wanted.sums else None,
-                state=state,
-            )
-        )
+        scale = scale or self.setup.noise_multiplier * self.setup.bound
+        bound = self.setup.bound if wanted.sums else None
+        self._steps.append(Step.of(summed, noised, divisor, scale, bound, **seen))
         if wanted.gradients and (index + 1) * noised.size <= _MOST:
             self._gradients.append(noised / np.float32(divisor))
         if index + 1 == wanted.steps:
@@ -142,38 +127,24 @@ class Recorder:
             raise Enough
         return wanted.forced[index]
 
-    def transcript(
-        self,
-        weights: Sequence[Any],
-        accounted: tuple[int | None, float | None],
-        *,
-        finished: bool,
-        returned: Any,
-    ) -> Transcript:
+    def transcript(self, weights: Sequence[Any], returned: Any, **known: Any) -> Transcript:
         """Return what was seen.
 
         Args:
             weights: the trained weights.
-            accounted: how many steps the accountant counted, and the ε that it states.
-            finished: whether the training ended by itself.
-            returned: what it returned.
+            returned: what the training returned.
+            known: `counted`, `stated` and `finished`.
 
         Raises:
             ConfigError: it made no step.
         """
         if self.setup is None or not self._steps:
             raise ConfigError("the training makes no step that is watched: watch its optimizer")
-        counted, stated = accounted
-        return Transcript(
-            setup=self.setup,
-            steps=tuple(self._steps),
-            counted=counted,
-            stated=stated,
-            finished=finished,
-            final=f"{state_of(weights)} {digest(returned)}" if finished else "",
-            forced=tuple(self._gradients) if len(self._gradients) == len(self._steps) else (),
-            places=dict(self.places),
-        )
+        final = f"{state_of(weights)} {digest(returned)}" if known["finished"] else ""
+        whole = len(self._gradients) == len(self._steps)
+        gradients = tuple(self._gradients) if whole else ()
+        places, steps = dict(self.places), tuple(self._steps)
+        return Transcript(self.setup, steps, final=final, forced=gradients, places=places, **known)
 
 
 def caller(file: str) -> Place:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,6 @@ class Step:
     """One step.
 
     Attributes:
-        rows: the number of rows in the batch; None if it is not known.
         divisor: D, as the library or the loop states it.
         noise: Z/(σC) at some coordinates that are the same in all steps `(K,)`.
         count: the number k of coordinates.
@@ -64,12 +64,12 @@ class Step:
         repeated: the share of coordinates with the noise of another one, of those with S = 0.
         free: the number of coordinates with S = 0.
         free_squares: Σ (G D/(σC))² over these.
+        rows: the number of rows in the batch; None if it is not known.
         clipping: what clipping did, where the gradient of each row is known.
         summed: S/C `(k,)`; None if it is not kept.
         state: a digest of weights, buffers and learning rates before the step.
     """
 
-    rows: int | None
     divisor: float
     noise: Vector
     count: int
@@ -79,6 +79,7 @@ class Step:
     repeated: float
     free: int
     free_squares: float
+    rows: int | None = None
     clipping: Clipping | None = None
     summed: Vector | None = None
     state: str = ""
@@ -90,11 +91,8 @@ class Step:
         noised: Vector,
         divisor: float,
         scale: float,
-        *,
-        rows: int | None = None,
-        clipping: Clipping | None = None,
         bound: float | None = None,
-        state: str = "",
+        **seen: Any,
     ) -> Step:
         """Return what checks need of a step.
 
@@ -103,31 +101,27 @@ class Step:
             noised: S + Z, as G D `(k,)`.
             divisor: D.
             scale: σC, above 0.
-            rows: the number of rows.
-            clipping: what clipping did to them.
             bound: C, if S is kept.
-            state: a digest of the state before.
+            seen: `rows`, `clipping` and `state`.
         """
         noise = (noised.astype(np.float64) - summed) / scale
-        free = noised[summed == 0].astype(np.float64) / scale
-        squared = noise**2
+        alone, squared = noised[summed == 0], noise**2
         return cls(
-            rows=rows,
             divisor=divisor,
             noise=noise[kept(len(noise))].astype(np.float32),
             count=len(noise),
             squares=float(squared.sum()),
             fourth=float((squared**2).sum()),
             missing=int(np.count_nonzero(np.abs(noise) < _NONE)),
-            repeated=_repeated(noised[summed == 0]),
-            free=len(free),
-            free_squares=float((free**2).sum()),
-            clipping=clipping,
+            repeated=_repeated(alone),
+            free=len(alone),
+            free_squares=float(np.square(alone / scale, dtype=np.float64).sum()),
             summed=None if bound is None else (summed / bound).astype(np.float32),
-            state=state,
+            **seen,
         )
 
 
+@cache
 def kept(count: int) -> NDArray[np.int64]:
     """Return which of `count` coordinates are kept, at most `KEPT`, increasing."""
     if count <= KEPT:

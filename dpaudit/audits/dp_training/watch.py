@@ -135,10 +135,13 @@ class Watch:
                 "the training calls no watch: add watch(optimizer, …) after make_private, or "
                 "watch.own(…) and watch.step(…) to a loop of your own"
             )
-        library = self._library
+        library, counted, stated = self._library, None, self._stated
+        if library is not None:
+            counted, stated = library.accounted()
         return self._recorder.transcript(
             self._weights if library is None else library.weights,
-            (None, self._stated) if library is None else library.accounted(),
+            returned,
+            counted=counted,
+            stated=stated,
             finished=finished,
-            returned=returned,
         )
