@@ -83,6 +83,20 @@ def test_a_loop_that_does_not_clip_is_found_by_its_sums() -> None:
     assert found.place.file == __file__
 
 
+def test_what_a_training_returns_counts_unless_no_training_repeats_it() -> None:
+    def timed(interactions: Any, seed: int, watch: Any) -> Any:
+        return {"model": train(interactions, seed, watch), "seconds": next(clock)}
+
+    def told(interactions: Any, seed: int, watch: Any) -> Any:
+        return train(interactions, seed, watch), float(interactions.table.rating.mean())
+
+    clock = iter(np.arange(1000.0))
+    for returning, outcome in ((timed, "holds"), (told, "fails")):
+        found = examined(Trainer(returning, "train", 3, 1e-5), ratings(), 4.0, far=4)
+        verdict = next(one for one in found.verdicts if one.check == "transcript")
+        assert verdict.outcome == outcome
+
+
 def test_a_loop_that_stops_by_its_loss_is_found_with_the_line() -> None:
     found = verdicts("stop")["transcript"]
     assert found.fails
