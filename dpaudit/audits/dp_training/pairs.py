@@ -32,12 +32,13 @@ from dpaudit.audits.dp_training.verdict import ALPHA, Verdict, failed, held, not
 _SAME, _ABOVE, _CLIPPED = 1e-4, 1.002, 0.5
 
 
-def sums(runs: Sequence[Transcript], law: Law) -> Verdict:
+def sums(runs: Sequence[Transcript], law: Law, own: int = 1) -> Verdict:
     """Check that a row, or a user, changes the sum of a batch by a norm of C or less.
 
     Args:
         runs: the trainings on the three data sets, with the same sums put in place.
         law: what they state.
+        own: how many rows are alone in each.
     """
     steps = list(zip(*(run.steps for run in runs), strict=False))
     if any(len({step.rows for step in alike}) > 1 for alike in steps):
@@ -46,7 +47,7 @@ def sums(runs: Sequence[Transcript], law: Law) -> Verdict:
     parts = [_own(*(step.summed for step in alike)) for alike in steps]
     if not all(math.isfinite(part.moved) for part in parts):
         return not_tested("sum", "gradients are not finite with weights that are enlarged")
-    verdict = _elsewhere([part.moved for part in parts], law)
+    verdict = _elsewhere([part.moved for part in parts], law, own)
     return verdict or _judged([part.own for part in parts if part.moved > _SAME], law)
 
 
@@ -72,12 +73,13 @@ def _own(one: Vector | None, second: Vector | None, third: Vector | None) -> _Pa
     return _Part(float(np.linalg.norm(change[alone])), float(np.linalg.norm(change)))
 
 
-def _elsewhere(changes: Sequence[float], law: Law) -> Verdict | None:
+def _elsewhere(changes: Sequence[float], law: Law, own: int) -> Verdict | None:
     """Return a failure if more sums differ than batches take the row, by their number."""
     from scipy.stats import binom
 
-    # Which batches take the row is not known; so many do so by chance.
-    most = int(binom.isf(ALPHA, len(changes), min(1.0, law.rate)))
+    # Which batches take one of the rows is not known; so many do so by chance.
+    taken = 1 - (1 - min(1.0, law.rate)) ** own
+    most = int(binom.isf(ALPHA, len(changes), taken))
     moved = [one for one in sorted(changes)[: max(0, len(changes) - most)] if one > _SAME]
     if not moved:
         return None

@@ -216,7 +216,7 @@ def _sums(trainer: Trainer, ratings: Ratings, base: Transcript, own: int) -> Ver
         whole = [run for run in runs if run is not None]
         if len(whole) == len(runs):
             law = Law.of(whole[0].setup, len(whole[0].steps), trainer.delta)
-            verdict = pairs.sums(whole, law)
+            verdict = pairs.sums(whole, law, own)
         if verdict.outcome != "not tested":
             break
     return verdict

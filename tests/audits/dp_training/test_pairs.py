@@ -80,6 +80,15 @@ def test_sums_of_batches_without_the_row_may_not_change() -> None:
     assert "batches without the row" in verdict.text
 
 
+@pytest.mark.long
+def test_rows_of_a_user_that_are_clipped_by_themselves_change_a_sum_by_more() -> None:
+    runs = alone(2.5)
+    law = replace(dpsgd.law(runs[0]), rate=1 / 100)
+    verdict = pairs.sums(runs, law, 10)
+    assert verdict.fails
+    assert "by 2.5 C on its own coordinates" in verdict.text
+
+
 def test_batches_that_differ_are_not_compared() -> None:
     runs = alone(30.0)
     runs[1] = replace(runs[1], steps=[replace(step, rows=1) for step in runs[1].steps])
