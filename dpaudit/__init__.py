@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dpaudit.audits.dp_training.audit import audit_dp_training
     from dpaudit.audits.mechanism.audit import audit, audit_pairs
     from dpaudit.audits.membership.audit import audit_recommender
     from dpaudit.data.interactions import Interactions
@@ -17,6 +18,7 @@ __all__ = [
     "Interactions",
     "__version__",
     "audit",
+    "audit_dp_training",
     "audit_pairs",
     "audit_recommender",
     "tune_recommender",
@@ -34,6 +36,10 @@ def __getattr__(name: str) -> "Any":
         from dpaudit.audits.mechanism import audit as blackbox
 
         return getattr(blackbox, name)
+    if name == "audit_dp_training":
+        from dpaudit.audits.dp_training.audit import audit_dp_training
+
+        return audit_dp_training
     if name == "audit_recommender":
         from dpaudit.audits.membership.audit import audit_recommender
 

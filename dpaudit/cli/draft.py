@@ -45,7 +45,7 @@ from dpaudit.data.source_parts import Columns, Encoding, SyntheticParams
 from dpaudit.data.synthetic import generate
 from dpaudit.reports.render.toml import inline
 
-Audit = Literal["membership", "deletion"]
+Audit = Literal["membership", "deletion", "dp-training"]
 _SYNTHETIC = """\
 format = "synthetic"             # embedded generator, MovieLens-like
 # format = "delimited"           # 'dpaudit init --data FILE' finds out all of [data]
@@ -117,6 +117,8 @@ def of_file(
     if library is not None:
         what = "Membership inference against" if audit != "deletion" else "Deletion from"
         audited = f"{what} a recommender of {library} is audited."
+        if audit == "dp-training":
+            audited = f"A training by DP-SGD ({library}) is audited step by step."
         text = _own(library, audit, "\n".join(lines), ratings, f"{place(path)}: ", taken)
         return text, [layout, audited]
     audited = "Private recommenders are audited; --recommender LIBRARY audits one of yours."
@@ -152,6 +154,8 @@ def _own(
         ConfigError: there is no such library.
         DataError: there are too few interactions.
     """
+    if audit == "dp-training":
+        return _filled("training.toml", data, {"module": _training(library)})
     recommender = _recommender(library, library)
     sizes = target_sizes(ratings)
     rate = default_rates(sizes.interactions)[-1]
@@ -205,10 +209,29 @@ def _check(ratings: Ratings, sizes: dict[str, Any], begin: str, taken: str) -> N
         ) from error
 
 
-def script_of(library: str | None) -> Traversable | None:
-    """Return the script that trains a library in an environment of its own, if it needs one."""
-    script = files("dpaudit.cli").joinpath("scripts", f"{library}_model.py")
+def script_of(library: str | None, audit: Audit | None = None) -> Traversable | None:
+    """Return the script beside the config, if it needs one.
+
+    It trains a library in an environment of its own, or is the training that is audited.
+    """
+    what = "training" if audit == "dp-training" else "model"
+    script = files("dpaudit.cli").joinpath("scripts", f"{library}_{what}.py")
     return script if script.is_file() else None
+
+
+def _training(library: str) -> str:
+    """Return the module of the script of a training by DP-SGD.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    script = script_of(library, "dp-training")
+    if script is None:
+        raise ConfigError(
+            f"--recommender {library}: trainings by DP-SGD are audited with opacus, or own for a "
+            "loop of your own: name one of these"
+        )
+    return script.name.removesuffix(".py")
 
 
 def _recommender(library: str, label: str) -> str:

@@ -50,9 +50,10 @@ class _AuditType(click.Choice[str]):
 )
 @click.option(
     "--audit",
-    type=_AuditType(["membership", "deletion"]),
-    help="What is audited of a recommender: who is in its data, or whether it forgets whom it is "
-    "asked to delete.  [default: membership]",
+    type=_AuditType(["membership", "deletion", "dp-training"]),
+    help="What is audited of a recommender: who is in its data, whether it forgets whom it is "
+    "asked to delete, or whether its training by DP-SGD (opacus, or own) is private.  "
+    "[default: membership]",
 )
 @click.option(
     "--data",
@@ -81,7 +82,7 @@ class _AuditType(click.Choice[str]):
 def init(
     path: Path,
     recommender: str | None,
-    audit: Literal["membership", "deletion"] | None,
+    audit: Literal["membership", "deletion", "dp-training"] | None,
     data: Path | None,
     columns: str | None,
     encoding: str | None,
@@ -92,7 +93,9 @@ def init(
     from dpaudit.cli import draft
     from dpaudit.data.sniff import StatedLayout
 
-    script = draft.script_of(recommender)
+    if audit == "dp-training":
+        recommender = recommender or "opacus"
+    script = draft.script_of(recommender, audit)
     beside = None if script is None else path.with_name(script.name)
     for file in filter(None, (path, beside)):
         if file.exists():
@@ -111,7 +114,10 @@ def init(
     write_text(path, text)
     if script is not None and beside is not None:
         write_text(beside, script.read_text(encoding="utf-8"))
-        notes = [*notes, f"{place(beside)} is written; its head says how to install {recommender}."]
+        said = f"its head says how to install {recommender}"
+        if audit == "dp-training":
+            said = "put your training there"
+        notes = [*notes, f"{place(beside)} is written; {said}."]
     name = place(path)
     tell(notes)
     allowed = "" if script is None else " --allow-code"

@@ -184,8 +184,14 @@ class Torch(base.Recommender):
         accountant.history = [(self.noise_multiplier, self.settings.sampling_rate, self.steps)]
         return float(accountant.get_epsilon(delta))
 
-    def fit(self, interactions: Interactions, seed: int) -> base.RowModel:
-        """Train; arguments and errors as in `Recommender.fit`."""
+    def fit(self, interactions: Interactions, seed: int, watch: Any = None) -> base.RowModel:
+        """Train; arguments and errors as in `Recommender.fit`.
+
+        Args:
+            interactions: likewise.
+            seed: likewise.
+            watch: what `audit_dp_training` watches a training with noise by.
+        """
         torch = base.required(self.name, "torch", "torch")
         if self.noise_multiplier:
             opacus = base.required(self.name, "opacus", "torch").__version__
@@ -204,7 +210,7 @@ class Torch(base.Recommender):
             if not self.noise_multiplier:
                 return trained_model(*what, self.device)
             norm = self.max_grad_norm or 1.0
-            return private_model(*what, self.steps, self.noise_multiplier, norm)
+            return private_model(*what, self.steps, self.noise_multiplier, norm, watch)
 
     def forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> base.Fitted | None:
         """Return a trained model that has forgotten; see `Recommender.forgotten`.

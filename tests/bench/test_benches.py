@@ -56,6 +56,11 @@ SCRIPTS = {
             for reader in ("dpaudit", "pyarrow")
         ),
     ),
+    "dp_training": Bench(
+        ("torch", "opacus"),
+        "dp_training.main(1, 0, ('half',))",
+        "half: noise-size found #, line right #, of #",
+    ),
     "execution": Bench(
         ("distributed",),
         "execution.main(1, 544, few)",

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from configs import load_as  # type: ignore[import-not-found]
 
 from dpaudit.auditor.plan import Plan
+from dpaudit.audits.dp_training.config import DPTrainingConfig
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.cli import main
 from dpaudit.cli.draft import defense_sizes, least_raters
@@ -341,3 +342,24 @@ def test_few_enough_items_are_left() -> None:
 def test_too_few_data_are_refused(users: int, items: int, share: float) -> None:
     with pytest.raises(DataError, match=r"^here: of \d+ users, [0-4] can "):
         defense_sizes(drawn(users, items, share), "here: ")
+
+
+@pytest.mark.cases("library", ["own", "opacus"])
+def test_a_training_by_dp_sgd_is_written_with_a_script_to_fill_in(
+    library: str, tmp_path: Path, data: Path
+) -> None:
+    config = tmp_path / f"{library}.toml"
+    options = ("--audit", "dp-training", "--recommender", library, "--data", data)
+    written = call("init", *options, config)
+    assert written.exit_code == 0
+    assert "--allow-code" in written.output
+    loaded = load_as(DPTrainingConfig, config)
+    assert loaded.training.target == f"{library}_training:train"
+    Plan(loaded).check_gates()
+    assert "watch" in (tmp_path / f"{library}_training.py").read_text(encoding="utf-8")
+
+
+def test_another_library_has_no_training_to_write(tmp_path: Path) -> None:
+    said = call("init", "--audit", "dp-training", "--recommender", "surprise", tmp_path / "a.toml")
+    assert said.exit_code == 2
+    assert "audited with opacus, or own" in said.output

@@ -24,7 +24,7 @@ from dpaudit.record.result import Measurement, PointRecord
 METRICS = table()
 ONE = Estimate.exact(0.5, "by hand")
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
-VALUES: dict[str, Any] = {"effort": 3, "step": 4, "at": 0.01}
+VALUES: dict[str, Any] = {"effort": 3, "step": 4, "at": 0.01, "rows": 5}
 
 
 def measurement_of(name: str, **changes: Any) -> Measurement:
@@ -103,6 +103,7 @@ AUDITS: dict[str, list[dict[str, Any]]] = {
         {"model": [{"defense": "privsr-ranking"}], "attack": [{"name": "ranking-reconstruction"}]},
     ],
     "membership": [{"recommender": [{"library": "surprise"}]}],
+    "dp_training": [{"dp-training": {"target": "a:b", "epsilon": 1, "delta": 1e-5}}],
     "mechanism": [
         {"defense": {"kind": "python", "target": "a:b", "d": 1, "d_prime": 2, "epsilon": 1}}
     ],

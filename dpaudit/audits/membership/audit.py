@@ -11,7 +11,7 @@ from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import PrivateAttr, ValidationError
 
@@ -36,7 +36,7 @@ from dpaudit.reports.sections import screen
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["RecommenderAudit", "audit_recommender"]
+__all__ = ["Audit", "RecommenderAudit", "audit_recommender"]
 
 # The width of printed text, and the style of the frame in a notebook.
 _WIDTH = 120
@@ -44,14 +44,67 @@ _FRAME = "width: 100%; height: 48rem; border: 0"
 
 
 @dataclass(frozen=True, repr=False)
-class RecommenderAudit:
-    """The result of `audit_recommender`; it displays itself in a notebook and prints as text.
+class Audit:
+    """The result of an audit; it displays itself in a notebook and prints as text.
 
     Attributes:
         record: every number with its interval, and all that is needed to reproduce it.
     """
 
     record: AuditResult
+
+    _further: ClassVar[str] = ""
+
+    def save(self, path: str | Path) -> None:
+        """Write a report: `.html`, `.md`, `.csv` or `.json`, by the ending of the path.
+
+        Raises:
+            ConfigError: there is no report of one file with this ending.
+        """
+        target = Path(path)
+        every = registry.every("reports").items()
+        reports = {f".{name}": made for name, made in every if not isinstance(made, Folder)}
+        if target.suffix not in reports:
+            raise ConfigError(f"{target} has none of the endings {', '.join(reports)}: rename it")
+        write_text(target, reports[target.suffix](self.record))
+
+    def to_frame(self) -> DataFrame:
+        """Return every measured number, a row each, with its interval and what it is about."""
+        import pandas as pd
+
+        numbers = self.record.measurements
+        rows = [{**m.model_dump(exclude={"estimate"}), **m.estimate.model_dump()} for m in numbers]
+        return pd.DataFrame(rows).dropna(axis=1, how="all")
+
+    def __repr__(self) -> str:
+        shown = screen.of(self.record)
+        lines = [
+            f"{type(self).__name__}: {shown.decision.word.shown}. {shown.decision.reason}",
+            *shown.sentences,
+            f"More: print(audit), audit.to_frame(), {self._further}audit.save('x.html').",
+        ]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        from dpaudit.reports.render.console import show
+
+        text = io.StringIO()
+        show(self.record, Console(file=text, width=_WIDTH))
+        return text.getvalue()
+
+    def _repr_html_(self) -> str:
+        """Show the report in a frame of its own, whose style is not that of the notebook."""
+        page = escape(registry.load("reports", "html")(self.record))
+        return f'<iframe srcdoc="{page}" title="Privacy audit" sandbox style="{_FRAME}"></iframe>'
+
+
+@dataclass(frozen=True, repr=False)
+class RecommenderAudit(Audit):
+    """The result of `audit_recommender`."""
+
+    _further: ClassVar[str] = "audit.estimate(metric), "
 
     def estimate(
         self,
@@ -82,50 +135,6 @@ class RecommenderAudit:
             f"{metric} of observer {observer!r} and unit {unit!r} was not measured: "
             f"{next(diverged, remedy)}"
         )
-
-    def save(self, path: str | Path) -> None:
-        """Write a report: `.html`, `.md`, `.csv` or `.json`, by the ending of the path.
-
-        Raises:
-            ConfigError: there is no report of one file with this ending.
-        """
-        target = Path(path)
-        every = registry.every("reports").items()
-        reports = {f".{name}": made for name, made in every if not isinstance(made, Folder)}
-        if target.suffix not in reports:
-            raise ConfigError(f"{target} has none of the endings {', '.join(reports)}: rename it")
-        write_text(target, reports[target.suffix](self.record))
-
-    def to_frame(self) -> DataFrame:
-        """Return every measured number, a row each, with its interval and what it is about."""
-        import pandas as pd
-
-        numbers = self.record.measurements
-        rows = [{**m.model_dump(exclude={"estimate"}), **m.estimate.model_dump()} for m in numbers]
-        return pd.DataFrame(rows).dropna(axis=1, how="all")
-
-    def __repr__(self) -> str:
-        shown = screen.of(self.record)
-        lines = [
-            f"RecommenderAudit: {shown.decision.word.shown}. {shown.decision.reason}",
-            *shown.sentences,
-            "More: print(audit), audit.to_frame(), audit.estimate(metric), audit.save('x.html').",
-        ]
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        from dpaudit.reports.render.console import show
-
-        text = io.StringIO()
-        show(self.record, Console(file=text, width=_WIDTH))
-        return text.getvalue()
-
-    def _repr_html_(self) -> str:
-        """Show the report in a frame of its own, whose style is not that of the notebook."""
-        page = escape(registry.load("reports", "html")(self.record))
-        return f'<iframe srcdoc="{page}" title="Privacy audit" sandbox style="{_FRAME}"></iframe>'
 
 
 class Given(OwnRecommender):

@@ -419,6 +419,7 @@ def private_model(
     steps: int,
     noise_multiplier: float,
     max_grad_norm: float,
+    watch: Callable[..., None] | None = None,
 ) -> RowModel:
     """Train `mf` or `ncf` by DP-SGD.
 
@@ -430,6 +431,7 @@ def private_model(
         steps: the number of steps.
         noise_multiplier: see `private_step`.
         max_grad_norm: likewise.
+        watch: likewise.
     """
     network: Any = FORMS[model](settings, interactions, generator(seed, "torch"))
     with networks.single_threaded(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -444,7 +446,9 @@ def private_model(
             elif isinstance(layer, nn.Embedding) and name != "biases":
                 layer.weight.data = torch.randn(layer.weight.shape) * networks.SPREAD
         optimizer = torch.optim.Adam(network.parameters(), settings.learning_rate)
-        step = private_step(network, optimizer, noise_multiplier, max_grad_norm)
+        step = private_step(
+            network, optimizer, noise_multiplier, max_grad_norm, settings.sampling_rate, watch
+        )
         owners, chosen, positive = map(
             network.tensor, (network.owners, network.chosen, network.positive)
         )
@@ -460,14 +464,28 @@ def private_model(
 
 
 def private_step(
-    network: Any, optimizer: Any, noise_multiplier: float, max_grad_norm: float
+    network: Any,
+    optimizer: Any,
+    noise_multiplier: float,
+    max_grad_norm: float,
+    rate: float = 1.0,
+    watch: Callable[..., None] | None = None,
 ) -> Step:
     """Return a step of DP-SGD by Opacus on the losses of the sampled records.
 
     It clips the gradient of each record over all parameters to the norm `max_grad_norm`, adds
     Gaussian noise of standard deviation `noise_multiplier * max_grad_norm` to their sum, and gives
     the result to the optimizer (Abadi et al. 2016, arXiv:1607.00133, algorithm 1).
+
+    Args:
+        network: the network.
+        optimizer: moves its weights.
+        noise_multiplier: the standard deviation of the noise in units of the norm.
+        max_grad_norm: the norm.
+        rate: the probability with which a record is sampled, for `watch`.
+        watch: gets the optimizer, the network and an accountant, if it is given.
     """
+    from opacus.accountants import RDPAccountant
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
@@ -483,6 +501,10 @@ def private_step(
         loss_reduction="sum",
     )
     criterion = nn.BCEWithLogitsLoss(reduction="none")
+    if watch is not None:
+        accountant = RDPAccountant()
+        noised.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
+        watch(noised, model=called, accountant=accountant)
 
     def step(users: Any, items: Any, wanted: Any) -> None:
         noised.zero_grad()

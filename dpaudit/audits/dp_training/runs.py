@@ -1,0 +1,235 @@
+"""Runs a training on all data sets that the checks compare, and makes the checks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from dpaudit.audits.dp_training import checks, datasets, pairs
+from dpaudit.audits.dp_training.law import Law
+from dpaudit.audits.dp_training.places import Trace, blamed, parting
+from dpaudit.audits.dp_training.recorder import Enough, Wanted
+from dpaudit.audits.dp_training.transcript import Setup, Transcript, Vector
+from dpaudit.audits.dp_training.verdict import Verdict, not_tested
+from dpaudit.audits.dp_training.watch import Watch
+from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.foreign import foreign
+from dpaudit.data.interactions import Interactions
+from dpaudit.data.ratings import Ratings
+
+# A training: `train(interactions, seed, watch)`.
+Train = Callable[[Interactions, int, Watch], Any]
+# By how much weights are enlarged: at the usual start no gradient exceeds the norm.
+_ENLARGED = 100.0
+# The steps that show clipping, and those of the three data sets with another last row.
+_STRESSED, _FEWEST, _MOST = 3, 32, 512
+# A row is in one of so many batches at the chosen number of steps in all but 1 of 400 trainings.
+_SURE = 6
+# With how many seeds a row is tried that is in no batch.
+_TRIES = 4
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A training that can be run.
+
+    Attributes:
+        train: the training.
+        name: what messages call it.
+        seed: its seed.
+        delta: the claim's δ.
+    """
+
+    train: Train
+    name: str
+    seed: int
+    delta: float
+
+    def run(self, ratings: Ratings, *, offset: int = 0, **wanted: Any) -> Transcript:
+        """Train on data, and return what was seen.
+
+        Args:
+            ratings: the data.
+            offset: what is added to the seed.
+            wanted: what is wanted, as in `Wanted`.
+
+        Raises:
+            ConfigError: the training is not watched.
+            RunError: the training raises an exception.
+        """
+        watch = Watch(Wanted(self.delta, **wanted), len(ratings))
+        returned, finished = self._trained(ratings, offset, watch)
+        return watch.transcript(finished=finished, returned=returned)
+
+    def traced(self, ratings: Ratings, folder: str, forced: Sequence[Vector]) -> Trace:
+        """Train on data with these noised sums, and return the lines of a folder that it executes.
+
+        Raises:
+            RunError: the training raises an exception.
+        """
+        watch = Watch(Wanted(self.delta, forced=forced), len(ratings))
+        trace = Trace(folder, watch.state)
+        with trace.on():
+            self._trained(ratings, 0, watch)
+        return trace
+
+    def _trained(self, ratings: Ratings, offset: int, watch: Watch) -> tuple[Any, bool]:
+        """Return what the training returned, and whether it ended by itself."""
+        with foreign(self._failed):
+            try:
+                return self.train(Interactions.of(ratings), self.seed + offset, watch), True
+            except BaseException as error:
+                # A training may convert what ends it.
+                if isinstance(error, Enough) or isinstance(error.__cause__, Enough):
+                    return None, False
+                raise
+
+    def _failed(self, problem: str) -> RunError:
+        return RunError(f"{self.name} with seed {self.seed} raised {problem}: correct it")
+
+
+class Examined(NamedTuple):
+    """What was found of a training.
+
+    Attributes:
+        verdicts: what the checks say.
+        law: what the training states.
+        size: its measured noise.
+        stated: the ε that its accountant states; None without one.
+    """
+
+    verdicts: list[Verdict]
+    law: Law
+    size: checks.Size
+    stated: float | None
+
+
+def examined(
+    trainer: Trainer,
+    ratings: Ratings,
+    claimed: float,
+    *,
+    own: int = 1,
+    far: int = 4,
+    number_is_public: bool = False,
+) -> Examined:
+    """Run a training and make all checks.
+
+    Args:
+        trainer: the training.
+        ratings: the data.
+        claimed: the claimed ε.
+        own: how many rows the claim is about together: 1, or those of a user.
+        far: the number of data sets that differ in all rows.
+        number_is_public: whether the number of rows is declared public.
+
+    Raises:
+        ConfigError: the training is not watched, or not repeated by its seed.
+        RunError: the training raises an exception.
+    """
+    base = trainer.run(ratings, gradients=True)
+    law = Law.of(base.setup, len(base.steps), trainer.delta)
+    _check_repeats(base, trainer.run(ratings, steps=1))
+    stress = _attempted(trainer, ratings, steps=_STRESSED, enlarged=_ENLARGED)
+    verdicts = checks.of_transcript(base, law, stress)
+    verdicts.append(checks.seeds(base, trainer.run(ratings, steps=1, offset=1)))
+    verdicts.append(_forced(trainer, ratings, base, datasets.far(ratings, far, trainer.seed)))
+    verdicts.append(_sums(trainer, ratings, base, own))
+    if verdicts[0].fails and verdicts[-1].outcome == "holds":
+        # As of gradients that are normalised, whatever their norm.
+        why = f"{verdicts[0].text}, and {verdicts[-1].text}: rows are clipped in another way"
+        verdicts[0] = not_tested("clipping", why)
+    if not number_is_public:
+        setups = list(_neighbours(trainer, ratings, base.setup))
+        verdicts.append(pairs.by_number(setups, law, claimed))
+    located = [blamed(verdict, base.places) for verdict in verdicts]
+    return Examined(located, law, checks.measured_size(base.steps), base.stated)
+
+
+def _forced(
+    trainer: Trainer, ratings: Ratings, base: Transcript, sets: Sequence[Ratings]
+) -> Verdict:
+    """Compare trainings with the same noised sums; where one differs, find the line."""
+    words = "data with other values, users and items"
+    verdict = not_tested("transcript", "the noised sums are too large to be kept")
+    for data in sets if base.forced else ():
+        other = trainer.run(data, forced=base.forced)
+        if other.final != base.final:
+            # What no training repeats, such as a time that it returns, is no decision.
+            again = trainer.run(ratings, forced=base.forced)
+            other = replace(other, final=base.final) if again.final != base.final else other
+        verdict = pairs.forced(base, other, words)
+        if verdict.fails and "parameters" in verdict.text:
+            return verdict
+        if verdict.fails:
+            folder = os.path.dirname(base.places["watch"].file)
+            traces = [trainer.traced(each, folder, base.forced) for each in (ratings, data)]
+            return verdict.at(parting(*traces))
+    return verdict
+
+
+def _check_repeats(base: Transcript, again: Transcript) -> None:
+    """Refuse a training that its seed does not repeat, as no two could be compared.
+
+    Its noise may be of the operating system, so that alone may differ.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    one, two = base.steps[0], again.steps[0]
+    if (one.rows, one.state, base.setup) != (two.rows, two.state, again.setup):
+        raise ConfigError(
+            "the training is not repeated by its seed, so no two can be compared: seed all that it "
+            "draws, as with torch.manual_seed(seed) in its first line"
+        )
+
+
+def _attempted(trainer: Trainer, ratings: Ratings, **wanted: Any) -> Transcript | None:
+    """Return a training with enlarged weights; None if it fails."""
+    try:
+        return trainer.run(ratings, **wanted)
+    except (ConfigError, RunError):
+        return None
+
+
+def _sums(trainer: Trainer, ratings: Ratings, base: Transcript, own: int) -> Verdict:
+    """Compare three data sets with another last row, on few rows, so that batches take it soon."""
+    if ratings.n_users < 4 or ratings.n_items < 3 * own:
+        return not_tested("sum", "there are too few users or items for other rows")
+    seen = [step.rows for step in base.steps if step.rows]
+    batch = sum(seen) / len(seen) if seen else base.setup.rate * base.setup.records
+    others = int((ratings.user < ratings.n_users - 3).sum())
+    rows = min(others + own, max(3 * own, round(datasets.BATCHES * batch)))
+    sets = datasets.triple(ratings, rows, own, trainer.seed)
+    first = _attempted(trainer, sets[0], steps=1)
+    if first is None:
+        return not_tested("sum", "the training fails on few rows", "let it train on few rows")
+    steps = min(_MOST, max(_FEWEST, round(_SURE / first.setup.rate)))
+    # Any noised sums do, as the three trainings have the same.
+    forced = (tuple(base.forced) * (1 + steps // len(base.steps)))[:steps]
+    verdict = not_tested("sum", "the training fails with enlarged weights")
+    for offset in range(_TRIES):
+        options = {"steps": steps, "forced": forced, "enlarged": _ENLARGED, "offset": offset}
+        runs = [_attempted(trainer, data, sums=True, **options) for data in sets]
+        whole = [run for run in runs if run is not None]
+        if len(whole) == len(runs):
+            law = Law.of(whole[0].setup, len(whole[0].steps), trainer.delta)
+            verdict = pairs.sums(whole, law, own)
+        if verdict.outcome != "not tested":
+            break
+    return verdict
+
+
+def _neighbours(trainer: Trainer, ratings: Ratings, base: Setup) -> Iterator[tuple[Setup, Setup]]:
+    """Yield the setups of neighbouring numbers of rows, by running the training's first step."""
+    count, seed = len(ratings), trainer.seed
+
+    def of(rows: int) -> Setup:
+        return trainer.run(datasets.resized(ratings, rows, seed), steps=1).setup
+
+    if count > 1:
+        yield base, of(count - 1)
+    if count < ratings.n_users * ratings.n_items:
+        yield of(count + 1), base

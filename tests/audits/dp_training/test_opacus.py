@@ -1,0 +1,117 @@
+"""Trainings with Opacus: the divisor of make_private, and honest and faulty ones."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.audits.dp_training.runs import Trainer, examined
+from dpaudit.audits.dp_training.verdict import Verdict, failing
+from dpaudit.core.errors import ConfigError
+from dpaudit.data.ratings import Ratings, Scale
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("opacus")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::UserWarning")]
+SCRIPT = Path(__file__).parents[3] / "dpaudit" / "cli" / "scripts" / "opacus_training.py"
+
+
+def script() -> Any:
+    spec = importlib.util.spec_from_file_location("opacus_training", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.EPOCHS = 1  # type: ignore[attr-defined]
+    return module
+
+
+def ratings(rows: int) -> Ratings:
+    source = np.random.default_rng(0)
+    users, items = np.divmod(source.permutation(100 * 150)[:rows], 150)
+    values = source.integers(1, 6, rows).astype(np.float32)
+    return Ratings.build(users, items, values, 100, 150, Scale())
+
+
+def verdicts(train: Callable[..., Any], rows: int, far: int = 1) -> dict[str, Verdict]:
+    trainer = Trainer(train, "train", 3, 1e-5)
+    found = examined(trainer, ratings(rows), 4.0, far=far)
+    assert found.stated is not None
+    return {verdict.check: verdict for verdict in found.verdicts}
+
+
+def test_the_divisor_of_make_private_tells_the_number_of_rows() -> None:
+    found = verdicts(script().train, 4032)
+    assert failing(list(found.values())) == {"number"}
+    verdict = found["number"]
+    assert "with 4,032 and 4,031 rows the divisor is 64 and 63" in verdict.text
+    assert verdict.epsilon > 10
+    assert verdict.place is not None
+    assert verdict.place.file.endswith("privacy_engine.py")
+    line = Path(verdict.place.file).read_text(encoding="utf-8").split("\n")[verdict.place.line - 1]
+    assert "expected_batch_size =" in line
+
+
+def test_an_honest_training_keeps_every_check() -> None:
+    found = verdicts(script().train, 1000)
+    assert {verdict.outcome for verdict in found.values()} == {"holds"}
+
+
+def test_a_batch_that_is_split_is_seen_whole() -> None:
+    from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+    module = script()
+
+    def train(interactions: Any, seed: int, watch: Any) -> Any:
+        torch.manual_seed(seed)
+        table = interactions.table
+        data = torch.utils.data.TensorDataset(
+            torch.from_numpy(table.user.astype(np.int64)),
+            torch.from_numpy(table.item.astype(np.int64)),
+            torch.from_numpy(table.rating.copy()),
+        )
+        model = module.Factors(*interactions.shape)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        model, optimizer, loader = module.PrivacyEngine().make_private(
+            module=model,
+            optimizer=optimizer,
+            data_loader=torch.utils.data.DataLoader(data, batch_size=64),
+            noise_multiplier=1.0,
+            max_grad_norm=1.0,
+        )
+        watch(optimizer, model=model, loader=loader)
+        split = {"data_loader": loader, "max_physical_batch_size": 16, "optimizer": optimizer}
+        with BatchMemoryManager(**split) as parts:
+            for users, items, values in parts:
+                optimizer.zero_grad()
+                ((model(users, items) - values) ** 2).mean().backward()
+                optimizer.step()
+        return model
+
+    found = verdicts(train, 1000)
+    assert failing(list(found.values())) == set()
+    assert found["clipping"].outcome == "holds"
+    assert "16 batches" in found["batch-rate"].text
+
+
+def test_another_optimizer_is_refused() -> None:
+    def train(interactions: Any, seed: int, watch: Any) -> None:
+        watch(torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0))
+
+    with pytest.raises(ConfigError, match="no optimizer of Opacus"):
+        Trainer(train, "train", 3, 1e-5).run(ratings(100))
+
+
+def test_our_own_training_by_ghost_clipping_keeps_every_check_that_can_be_made() -> None:
+    from dpaudit.recommenders.torch import Torch
+
+    model = Torch(model="mf", noise_multiplier=1.0, epochs=2, sampling_rate=1 / 16, dimensions=8)
+    found = verdicts(model.fit, 1000)
+    outcomes = {name: verdict.outcome for name, verdict in found.items()}
+    assert outcomes.pop("clipping") == "not tested"
+    assert set(outcomes.values()) == {"holds"}, outcomes

@@ -1,0 +1,56 @@
+"""Synthetic transcripts of DP-SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpaudit.audits.dp_training.law import Law
+from dpaudit.audits.dp_training.transcript import Clipping, Setup, Step, Transcript, Vector
+
+DELTA = 1e-5
+RECORDS, RATE, COORDINATES = 1000, 1 / 16, 2000
+Noise = Callable[[np.random.Generator, int, Vector], np.ndarray]
+
+
+def honest(rng: np.random.Generator, step: int, summed: Vector) -> np.ndarray:
+    """Draw the noise as it is stated."""
+    return rng.standard_normal(len(summed))
+
+
+def transcript(
+    seed: int,
+    *,
+    steps: int = 16,
+    noise: Noise = honest,
+    rows: Callable[[np.random.Generator], int] | None = None,
+    excess: float = 0.0,
+    largest: float = 2.0,
+    by_batch: bool = False,
+    counted: int | None = -1,
+    **changes: Any,
+) -> Transcript:
+    """Return a transcript of sums on a tenth of the coordinates, with σ = C = 1."""
+    rng = np.random.default_rng(seed)
+    setup = Setup(RECORDS, RATE, 1.0, 1.0, 64.0, COORDINATES, steps=16)
+    made = []
+    for index in range(steps):
+        summed = np.zeros(COORDINATES, np.float32)
+        touched = rng.integers(COORDINATES, size=COORDINATES // 10)
+        summed[touched] = rng.normal(0, 1, len(touched))
+        batch = int(rng.binomial(RECORDS, RATE)) if rows is None else rows(rng)
+        noised = (summed + noise(rng, index, summed)).astype(np.float32)
+        if by_batch:
+            noised = (noised * 64 / batch).astype(np.float32)
+        made.append(
+            Step.of(summed, noised, 64.0, 1.0, rows=batch, clipping=Clipping(excess, largest))
+        )
+    counts = steps if counted == -1 else counted
+    return Transcript(**{"setup": setup, "steps": made, "counted": counts, **changes})
+
+
+def law(transcript: Transcript) -> Law:
+    """Return what a transcript states."""
+    return Law.of(transcript.setup, len(transcript.steps), DELTA)
