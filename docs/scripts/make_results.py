@@ -51,13 +51,15 @@ Compared with the text of Park & Acharya (2011):
   it can draw shares nine of ten items with the best. The paper's 100 % at ε = 100 comes with Δt =
   1e-8, at which the chain does not move. No finite ε allows that, and the game shows it.
 - *Figure 4(b)*: over the first k̂ states, k̂ = min(10, states explored), the chain's law
-  converges from 2.3 nats to 0.001 in 3000 steps, as in the paper; over all states the divergence
-  is still 3.3 to 4.5 nats. "For ε = 100, the divergence is 0 since the beginning" is so, by
-  construction: with Δt = 1e-8 the chain stays in its first state, k̂ is 1, and two laws on one
-  state agree. Over all states it is 2.6 nats and does not fall. With the longest steps that eq.
-  (36) allows k̂ is 10 at ε = 100, and the divergence falls from 1.8 nats. That the chain explores
-  until the end of its run, that k̂ is a mean over users, and that the divergence is KL(chain ‖
-  limit) are readings of ours.
+  converges from 2.3 nats to 0.001 in 3000 steps: "the distribution converges towards zero" is
+  **so**, also of the expected share of steps in each state, to 0.027. Over all states it is still
+  3.3 to 4.5 nats. "For ε = 100, the divergence is 0 since the beginning" is **undecided**: with
+  Δt = 1e-8 the chain stays in its first state, and 0 is what two laws on one state have; if the
+  next state counts as explored, which exists from the start, it is 0.598 and does not fall, nor
+  does it over all states, 2.6 ([readings](../claims/pa11.md#section-4-top-k-by-a-markov-chain)).
+  With the longest steps that eq. (36) allows k̂ is 10 at ε = 100, and the divergence falls from
+  1.8 nats. That the chain explores until the end of its run, that k̂ is a mean over users, and
+  that the divergence is KL(chain ‖ limit) are readings of ours.
 - A true guarantee for a list of ten among 1 682 costs far more: the joint law keeps 4 % at ε = 10
   and 74 % at ε = 100. Predictions with noise for one output keep 86 % at ε = 10, under a claim
   about values that does not cover the list.

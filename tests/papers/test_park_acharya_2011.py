@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dpaudit.attacks.inference import LinearIdeal
-from dpaudit.audits.on_demand.measures import run_risk
+from dpaudit.audits.on_demand.config import OnDemandConfig
+from dpaudit.audits.on_demand.measures import MOST, chosen_users, run_risk
+from dpaudit.audits.on_demand.subject import OnDemandModel
 from dpaudit.claims import park_acharya_2011 as algebra
+from dpaudit.config.load import load
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Scale
+from dpaudit.data.readers.load import load as load_ratings
 from dpaudit.defenses.item_item.similarities import Cosine, SlopeOne
+from dpaudit.defenses.top_k.defense import TopK
 from dpaudit.defenses.top_k.laws import (
     JointLaw,
     Scores,
@@ -194,3 +200,43 @@ def test_a_planted_error_is_found(
 @pytest.mark.cases("power", [0.0, 0.5, 0.7, 0.99, 1.01, 2.0])
 def test_no_other_power_is_the_chains_law(power: float) -> None:
     assert algebra.stationary_law(0, power=power) is not None
+
+
+@pytest.mark.long
+def test_what_figure_4b_shows_depends_on_what_is_sampled_and_explored(real_data: Path) -> None:
+    """The numbers of docs/claims/pa11.md, of the users of examples/ml-100k-top-k.toml."""
+    if not (real_data / "ml-100k" / "u.data").is_file():
+        pytest.skip("there is no ml-100k/u.data in DPAUDIT_DATA")
+    config = load(Path(__file__).parents[2] / "examples" / "ml-100k-top-k.toml")
+    assert isinstance(config, OnDemandConfig)
+    assert config.source
+    assert config.convergence
+    ratings, steps = load_ratings(config.source), config.convergence.steps[-1]
+    models = {model.label: model for model in OnDemandModel.of(config, ratings)}
+    numbers: dict[float, list[list[float]]] = {}
+    for label in ("published", "published, paused"):
+        model = models[label]
+        for profile in chosen_users(model.users(), config.convergence.users, config.seed):
+            for defense in model.chains:
+                assert isinstance(defense, TopK)
+                assert isinstance(defense.u_s, float)
+                chain = defense.chain(defense.exact(model.prepared, profile))
+                laws = chain.laws(range(steps + 1))
+                spent = np.stack([laws[0], laws[:steps].mean(axis=0)])
+                shares = chain.explored(steps, MOST)
+                reached = sum(
+                    share * chain.divergence_of(np.vstack([laws[[0, steps]], spent]), top)
+                    for top, share in enumerate(shares, 1)
+                )
+                # The least U_s of eq. (36), and that of section 4.5.
+                rates = (chain.up + chain.down).max() * defense.u_s
+                rule = 10 * math.exp(-np.diff(chain.log_stationary)[0] / defense.epsilon)
+                two = chain.divergence_of(laws[[0, steps]], 2)
+                numbers.setdefault(defense.epsilon, []).append([*reached, *two, rates > rule])
+    means = {epsilon: np.mean(rows, axis=0) for epsilon, rows in numbers.items()}
+    for epsilon, law, share in ((0.1, 0.0012, 0.027), (1, 0.0012, 0.027), (10, 0.0010, 0.025)):
+        assert means[epsilon][[1, 3]] == pytest.approx([law, share], rel=0.05)
+        assert means[epsilon][-1] == 0
+    assert means[100][:4] == pytest.approx([1.7e-5] * 4, rel=0.05)
+    assert means[100][4:6] == pytest.approx([0.598] * 2, abs=5e-4)
+    assert means[100][-1] == pytest.approx(0.06)
