@@ -163,6 +163,48 @@ def test_where_nothing_passes_the_nearest_is_said(tmp_path: Path) -> None:
     assert "nearest: noise 3" in said
 
 
+@pytest.mark.long
+def test_a_range_is_searched_by_tpe_from_100_trainings_on(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    folder = folder_with(tmp_path)
+    values = "tune.settings={'params.settings.noise'={from=0.2,to=4.0,log=true}}"
+    called = call(folder, "-o", str(folder / "out"), "-s", values, "-s", "tune.trainings=100")
+    tuning = result(folder / "out")
+    assert called.exit_code == 0, called.output
+    assert (tuning.sampler, tuning.outcome) == ("TPE", "go")
+    assert tuning.used <= 100
+    assert tuning.chosen is not None
+    assert tuning.settings[tuning.chosen].over < 1
+
+
+@pytest.mark.long
+def test_a_time_becomes_a_number_of_trainings_that_is_kept(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path)
+    timed = (CONFIG % 0.3).replace("trainings = 60", 'time = "10 min"')
+    (folder / "audit.toml").write_text(timed)
+    called = call(folder, "-o", str(folder / "out"))
+    assert called.exit_code == 0, called.output
+    first = result(folder / "out")
+    (count,) = json.loads((folder / "out" / "searches.json").read_text())["budgets"].values()
+    assert first.trainings == count > 60
+    call(folder, "-o", str(folder / "out"))
+    assert result(folder / "out") == first
+
+
+@pytest.mark.long
+def test_gates_about_this_model_are_judged_on_targets_drawn_afresh(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path)
+    called = call(folder, "-o", str(folder / "out"), "-s", "gate.0.of=this-model", "-s",
+                  "membership.trainings=8")  # fmt: skip
+    tuning = result(folder / "out")
+    assert called.exit_code in (0, 4), called.output
+    record = json.loads((folder / "out" / "candidate-1" / "record.json").read_text())
+    assert record["config"]["seed"] != 4
+    assert record["config"]["membership"]["trainings"] == 8
+    # Each of the listed settings has its share of the error probability.
+    assert 1 - record["config"]["audit"]["confidence"] == pytest.approx(0.05 / tuning.listed)
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [
