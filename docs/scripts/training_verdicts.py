@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
 
 # It stands beside this file.
-from training_pages import HARMLESS, OF_THE_PAPER, PAPERS_ENDS, STILL, Page, Said
+from training_pages import AT, HARMLESS, OF_THE_PAPER, PAPERS_ENDS, READINGS, STILL, Page, Said
 
 from dpaudit.audits.trained.config import TrainedConfig
 from dpaudit.core import registry
 from dpaudit.core.estimate import Estimate
 from dpaudit.record.result import AuditResult
 from dpaudit.reports.render.markdown import escape
-from dpaudit.reports.words import listed, measured
+from dpaudit.reports.words import listed
 
 # The mark of an end past which the error may be smaller, and why the others are no such ends.
 OPEN, PAPERS, NOTHING = "†", "the paper's", "none is beyond"
+# Errors that differ by less decide nothing: a limit of ours.
+CLOSE = 0.001
+# The verdicts on comparisons, the one that decides first.
+ORDER, UNTRIED = ("not so", "undecided", "so"), "not tested"
 # The error of a model by ε; infinite without privacy.
 Curve = Mapping[float, Estimate]
 
@@ -88,30 +92,35 @@ def harmless(label: str, defense: str, name: str, value: float) -> str:
 
 
 def judged(said: Said, curves: Mapping[str, Curve], edges: Sequence[Edge]) -> str:
-    """Judge a sentence of the paper by the record, for each model of it that it is about."""
+    """Quote a sentence, judge it by the numbers as shown, and say what of each model decides it."""
     open_ends = {(edge.model, edge.at) for edge in edges if edge.mark == OPEN}
-    parts = [
-        f"{escape(model)}: {'; '.join(_verdicts(said, model, others, curves, open_ends))}"
-        for model, others in said.pairs.items()
-        if model in curves
-    ]
-    return f"{said.by}: {escape(said.words)}. {'. '.join(parts)}."
+    start = f"“{said.quote}”" if said.quote else "Beyond the paper"
+    if not said.pairs:
+        return f"{start}: **not tested**: {escape(said.words)}."
+    whole, parts = set(), []
+    for model, others in said.pairs.items():
+        by_other = {
+            other: compared(said, model, other, curves, open_ends)
+            for other in others
+            if {_name(model), _name(other)} <= curves.keys()
+        }
+        if by_other:  # else it is no model of this example
+            # COS is of raw or of centred ratings: two readings.
+            for left_out in READINGS:
+                reading = [of for other, of in by_other.items() if other != left_out]
+                worst = (verdict for verdict in ORDER if any(verdict in of for of in reading))
+                whole.add(next(worst, UNTRIED))
+            parts.append(f"{escape(model)}: {_details(by_other)}")
+    verdict = whole.pop() if len(whole) == 1 else "undecided"
+    return f"{start}: **{verdict}**. {escape(said.words)}. {'. '.join(parts)}."
 
 
-def _verdicts(
-    said: Said,
-    model: str,
-    others: Sequence[str],
-    curves: Mapping[str, Curve],
-    open_ends: set[tuple[str, float]],
-) -> Iterator[str]:
-    """Yield each verdict on a model with those of the others that it is about."""
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for other in others:
-        verdict = compared(said, model, other, curves, open_ends)
-        grouped.setdefault(verdict, []).append(escape(other))
-    for (verdict, where), names in grouped.items():
-        yield f"**{verdict}** beside {' / '.join(names)}{where}"
+def _details(by_other: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    grouped: dict[str, list[str]] = {}
+    for other, verdicts in by_other.items():
+        where = ", ".join(f"**{verdict}**{_at(at)}" for verdict, at in verdicts.items())
+        grouped.setdefault(where or f"**{UNTRIED}**", []).append(escape(other))
+    return "; ".join(f"{where} beside {' / '.join(of)}" for where, of in grouped.items())
 
 
 def compared(
@@ -120,29 +129,39 @@ def compared(
     other: str,
     curves: Mapping[str, Curve],
     open_ends: set[tuple[str, float]],
-) -> tuple[str, str]:
-    """Say whether a model has the smaller error at every ε of a sentence, and where it has not.
+) -> dict[str, list[float]]:
+    """Return at which ε a model has the smaller error, at which it has not, by verdict.
 
-    A comparison is undecided if both errors are equal as they are shown, or if its loser was tuned
+    A comparison is undecided if the errors differ by less than `CLOSE`, or if its loser was tuned
     to an open end of a grid, past which its error may be smaller.
     """
-    against, undecided, looked = [], [], []
-    constant = curves[other].get(math.inf)
-    for at, mine in sorted(curves[model].items()):
-        its = constant or curves[other].get(at)
-        if its is None or not said.least <= at <= said.most:
+    verdicts: dict[str, list[float]] = {}
+    labels = [label for label in (model, other) if _name(label) == label]
+    for at in sorted({at for label in labels for at in curves[label]}):
+        (mine, my_place), (its, its_place) = (_shown(of, at, curves) for of in (model, other))
+        if mine is None or its is None or not said.least <= at <= said.most:
             continue
-        looked.append(at)
-        limit = its.value * (1 + said.slack)
-        wins = mine.value < limit
-        loser = (other, math.inf if constant else at) if wins else (model, at)
-        if loser in open_ends or measured(mine.value, 4) == measured(limit, 4):
-            undecided.append(at)
-        elif not wins:
-            against.append(at)
-    if not looked:
-        return "not tested", ""
-    for verdict, where in (("not so", against), ("undecided", undecided), ("so", looked)):
-        if where:
-            return verdict, f" at ε = {listed(where)}"
-    raise AssertionError(looked)
+        limit = its * (1 + said.slack)
+        close = abs(mine - limit) < CLOSE - 1e-9
+        undecided = close or (its_place if mine < limit else my_place) in open_ends
+        verdict = "undecided" if undecided else "so" if mine < limit else "not so"
+        verdicts.setdefault(verdict, []).append(at)
+    return {verdict: verdicts[verdict] for verdict in ORDER if verdict in verdicts}
+
+
+def _name(label: str) -> str:
+    return label.partition(AT)[0]
+
+
+def _shown(
+    label: str, at: float, curves: Mapping[str, Curve]
+) -> tuple[float | None, tuple[str, float]]:
+    """Return an error as it is shown, and the model and the ε that it is of."""
+    name, _, fixed = label.partition(AT)
+    place = float(fixed) if fixed else at if at in curves[name] else math.inf
+    error = curves[name].get(place)
+    return None if error is None else round(error.value, 4), (name, place)
+
+
+def _at(where: Sequence[float]) -> str:
+    return f"{AT}{listed(where)}" if list(where) != [math.inf] else ""

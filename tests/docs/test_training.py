@@ -6,13 +6,14 @@ import math
 import os
 import re
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from make_training import settings_digest, tuning, written  # type: ignore[import-not-found]
 from pages import ROOT, example  # type: ignore[import-not-found]
-from training_pages import PAGES, Page, Said  # type: ignore[import-not-found]
-from training_verdicts import NOTHING, PAPERS, at_end, compared, harmless  # type: ignore[import-not-found]
+from training_pages import AT, BEST, MUCH, PAGES, READINGS, TYPICAL, UNTRAINED, Page, Said  # type: ignore[import-not-found]
+from training_verdicts import NOTHING, OPEN, PAPERS, Edge, at_end, compared, harmless, judged  # type: ignore[import-not-found]
 
 from dpaudit.auditor.run import run_audit
 from dpaudit.core.estimate import Estimate
@@ -40,7 +41,59 @@ def test_the_page_is_of_the_present_examples(page: Page) -> None:
     text = section(page)
     assert f"examples/{page.example}.toml`, settings {settings_digest(page.example)}, " in text
     assert f"- {tuning(example(page.example))}\n" in text
-    assert all(f"\n- {said.by}: {said.words}. " in text for said in page.said)
+    assert (f"\n- Left out of the paper's grid: {page.left_out}\n" in text) == bool(page.left_out)
+    assert f"\n**Ours.** {page.ours}\n" in text
+
+
+@pytest.mark.cases("page", PAGES, ids=lambda page: page.title)
+def test_each_quoted_sentence_has_the_verdict_that_follows_from_the_table(page: Page) -> None:
+    text = section(page)
+    curves, edges = shown(text)
+    for said in page.said:
+        verdict = judged(said, curves, edges)
+        assert re.search(r"\*\*(so|not so|undecided|not tested)\*\*", verdict)
+        assert f"\n- {verdict}\n" in text + "\n"
+    listed = [said.quote for said in page.said if said.quote] + [TYPICAL] * page.users
+    assert re.findall("“([^”]+)”", text) == listed
+
+
+def shown(text: str) -> tuple[dict[str, dict[float, Estimate]], list[Edge]]:
+    """The errors in the first table of a section, and the settings at an open end of a grid."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    first, *labels = rows[0]
+    assert first == "ε"
+    curves: dict[str, dict[float, Estimate]] = {label: {} for label in labels}
+    edges: list[Edge] = []
+    for at, *cells in rows[2:]:
+        if len(cells) != len(labels) or at.partition(" ")[0] not in {"∞", at}:
+            break
+        epsilon = math.inf if at == "∞" else float(at)
+        for label, cell in zip(labels, cells, strict=True):
+            error, _, mark = cell.partition(" [")
+            if error != "–":
+                curves[label][epsilon] = Estimate.exact(float(error), "as shown")
+                edges += [Edge(label, epsilon, "", 0.0, "")] if mark.endswith(OPEN) else []
+    return curves, edges
+
+
+@pytest.mark.cases("page", PAGES, ids=lambda page: page.title)
+def test_what_is_much_decides_no_verdict_to_its_contrary(page: Page) -> None:
+    curves, edges = shown(section(page))
+    for said in page.said:
+        if abs(said.slack) == MUCH:
+            others = [replace(said, slack=math.copysign(much, said.slack)) for much in (0.02, 0.1)]
+            verdicts = {judged(each, curves, edges).split("**")[1] for each in (said, *others)}
+            assert len(verdicts - {"undecided"}) <= 1, said.quote
+    if any("so is the model that is not trained" in said.words for said in page.said):
+        untrained, best = (curves[label][math.inf].value for label in (UNTRAINED, BEST))
+        assert untrained <= (1 + MUCH) * best
+
+
+@pytest.mark.cases("page", PAGES, ids=lambda page: page.title)
+def test_each_model_that_a_sentence_is_judged_by_is_one_of_a_page(page: Page) -> None:
+    names = {model.label for of in PAGES for model in example(of.example).model}
+    labels = {label for said in page.said for label in (*said.pairs, *chain(*said.pairs.values()))}
+    assert {label.partition(AT)[0] for label in labels} <= names
 
 
 @pytest.mark.long
@@ -76,33 +129,63 @@ def curve(**errors: float) -> dict[float, Estimate]:
 CURVES = {
     "mine": curve(_1=0.98, _20=0.95),
     "theirs": curve(_1=0.99, _20=0.93),
-    "alike": curve(_1=0.97999, _20=0.95001),
+    "alike": curve(_1=0.9793, _20=0.9507),
     "flat": {math.inf: Estimate.exact(0.96, "made up")},
 }
 
 
 @pytest.mark.cases(
-    ("other", "open_ends", "verdict"),
+    ("other", "open_ends", "verdicts"),
     [
-        ("flat", set(), ("not so", " at ε = 1")),
-        ("flat", {("mine", 1.0)}, ("undecided", " at ε = 1")),
-        ("flat", {("mine", 20.0)}, ("not so", " at ε = 1")),
-        ("flat", {("mine", 1.0), ("flat", math.inf)}, ("undecided", " at ε = 1, 20")),
-        ("theirs", set(), ("not so", " at ε = 20")),
-        ("alike", set(), ("undecided", " at ε = 1, 20")),
-        ("theirs", {("theirs", 1.0)}, ("not so", " at ε = 20")),
-        ("theirs", {("theirs", 1.0), ("mine", 20.0)}, ("undecided", " at ε = 1, 20")),
+        ("flat", set(), {"not so": [1], "so": [20]}),
+        ("flat", {("mine", 1.0)}, {"undecided": [1], "so": [20]}),
+        ("flat", {("mine", 20.0)}, {"not so": [1], "so": [20]}),
+        ("flat", {("mine", 1.0), ("flat", math.inf)}, {"undecided": [1, 20]}),
+        ("theirs", set(), {"not so": [20], "so": [1]}),
+        ("alike", set(), {"undecided": [1, 20]}),
+        ("theirs", {("theirs", 1.0)}, {"not so": [20], "undecided": [1]}),
+        ("theirs", {("theirs", 1.0), ("mine", 20.0)}, {"undecided": [1, 20]}),
+        ("theirs at ε = 20", set(), {"not so": [1, 20]}),
+        ("theirs at ε = 1", {("theirs", 1.0)}, {"undecided": [1, 20]}),
     ],
 )
 def test_a_comparison_is_undecided_if_its_loser_stood_at_an_open_end(
-    other: str, open_ends: set[tuple[str, float]], verdict: tuple[str, str]
+    other: str, open_ends: set[tuple[str, float]], verdicts: dict[str, list[float]]
 ) -> None:
-    assert compared(Said("", {}), "mine", other, CURVES, open_ends) == verdict
+    assert compared(Said("", ""), "mine", other, CURVES, open_ends) == verdicts
+
+
+def test_a_model_may_be_compared_at_one_epsilon_with_itself_at_others() -> None:
+    said = Said("", "", most=1, slack=-0.02)
+    assert compared(said, "mine at ε = 20", "mine", CURVES, set()) == {"so": [1]}
+    said = replace(said, slack=-0.05)
+    assert compared(said, "mine at ε = 20", "mine", CURVES, set()) == {"not so": [1]}
 
 
 def test_a_sentence_is_judged_in_its_own_range_of_epsilon() -> None:
-    assert compared(Said("", {}, least=20), "mine", "flat", CURVES, set()) == ("so", " at ε = 20")
-    assert compared(Said("", {}, least=21), "mine", "flat", CURVES, set()) == ("not tested", "")
+    said = Said("", "", least=20)
+    assert compared(said, "mine", "flat", CURVES, set()) == {"so": [20]}
+    assert compared(replace(said, least=21), "mine", "flat", CURVES, set()) == {}
+
+
+@pytest.mark.cases(
+    ("pairs", "verdict"),
+    [
+        ({"good": ("PCC", *READINGS)}, "undecided"),
+        ({"good": ("PCC", READINGS[0])}, "so"),
+        ({"bad": ("PCC", *READINGS)}, "not so"),
+        ({"good": ("PCC",), "bad": ("PCC",)}, "undecided"),
+        ({}, "not tested"),
+        ({"good": ("bad",)}, "not tested"),
+    ],
+)
+def test_a_sentence_holds_or_fails_if_it_does_on_every_reading(
+    pairs: dict[str, tuple[str, ...]], verdict: str
+) -> None:
+    errors = {"PCC": 0.96, READINGS[0]: 1.0, READINGS[1]: 0.93}
+    curves = {of: {math.inf: Estimate.exact(error, "made up")} for of, error in errors.items()}
+    curves |= {"good": curve(_1=0.95), "bad": curve(_20=0.97)}
+    assert judged(Said("Said", "", pairs), curves, []).startswith(f"“Said”: **{verdict}**")
 
 
 def test_an_end_of_a_grid_is_the_least_or_largest_of_several_numbers() -> None:

@@ -25,6 +25,7 @@ QUOTED = {
     "claims/wt17.md": {
         "We omit S_ij < 0 part in Equation (5) which does not compromise": "not so",
         "removing “paranoid” records makes … hold": "not tested",
+        "DPSGD-MF and DPPS-MF are more accurate when privacy loss is large": "not so",
         "omitted for ease of notation": SUPPORT,
         "The pair is in the mini-batch": SUPPORT,
     },
