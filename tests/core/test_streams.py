@@ -71,4 +71,6 @@ def test_streams_are_made_in_one_place() -> None:
         for path in PACKAGE.rglob("*.py")
     }
     del counts["core/streams.py"]
-    assert {name: count for name, count in counts.items() if count} == MADE
+    # Scripts that 'dpaudit init' writes are the user's own code.
+    made = {name: n for name, n in counts.items() if n and not name.startswith("cli/scripts/")}
+    assert made == MADE

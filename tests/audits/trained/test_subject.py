@@ -560,7 +560,7 @@ def test_a_training_that_diverges_ends_with_a_report(tmp_path: Path, gate: str, 
     text = filled('variant = "nonprivate"', "learning_rate = 1.0, decay = 0.0", pair="rating")
     done = call(tmp_path, text.replace("epochs = 3", "epochs = 300") + gate)
     assert done.exit_code == code, done.output
-    assert "mine: It diverged in 2 of 2 trainings" in " ".join(done.output.split())
+    assert "It diverged in 2 of 2 trainings" in " ".join(done.output.split())
 
 
 def test_test_files_of_other_data_are_refused(tmp_path: Path) -> None:

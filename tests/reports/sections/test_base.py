@@ -21,7 +21,7 @@ from dpaudit.reports.sections.base import (
 )
 from tests.support.records import Make, estimate
 
-VALUES: dict[str, Any] = {"step": 4, "effort": 3, "at": 0.01}
+VALUES: dict[str, Any] = {"step": 4, "effort": 3, "at": 0.01, "rows": 20}
 
 
 def measured(name: str) -> Measurement:
