@@ -93,13 +93,14 @@ class FederatedConfig(TrainedConfig):
 
     @property
     def judged_tests(self) -> list[Attack]:
-        """Return those whose AUC gates judge: baselines only if a gate names them."""
+        """Return those whose AUC gates judge: baselines by name, or if there is nothing else."""
         named = {gate.where.get("attack") for gate in self.gate}
-        return [
+        judged = [
             test
             for test in self.submission_tests
             if test.label in named or not test.create("attack").baseline
         ]
+        return judged or self.submission_tests
 
     def check_transcript(self) -> None:
         """Refuse a `[transcript]` that does not fit a model, and unknown attacks.

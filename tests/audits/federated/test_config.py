@@ -230,3 +230,5 @@ def test_a_gate_judges_popularity_only_if_it_names_it() -> None:
     for gates, labels in (([gate], ["zero-mean"]), ([gate, named], ["popularity", "zero-mean"])):
         tables = observed(attack=attacks, gate=gates)
         assert [test.label for test in tables.judged_tests] == labels
+    alone = observed(attack=attacks[:1], gate=[gate])
+    assert [test.label for test in alone.judged_tests] == ["popularity"]
