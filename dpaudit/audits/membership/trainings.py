@@ -391,12 +391,9 @@ def _allowed(draws: int, alpha: float) -> int:
 
 def _shown(census: Census, spelling: Spelling) -> str:
     """Return the mean over the judged trainings with its range, or the interval of a single one."""
-    values = census.values
-    mean, several = spelling.value(sum(values) / len(values)), len(values) > 1
-    rows = (values, values) if several else (census.lower, census.upper)
-    ends = spelling.between(min(rows[0]), max(rows[1]))
-    trainings = f" in {len(values)} trainings" if several else ""
-    return f"{mean} ({ends}{trainings}):"
+    # Missing answers have a sentence of their own.
+    answered = census.model_copy(update={"most": ()})
+    return f"{spelling.interval(answered.estimate)}:"
 
 
 def _are(count: int) -> str:
