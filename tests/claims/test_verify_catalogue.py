@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dpaudit.cli import main
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_no_game_contradicts_a_recorded_verdict(tmp_path: Path) -> None:
     """At a fixed seed, so that chance gives the same in every run; some stay undecided (4)."""
     command = ["claims", "--verify", "--seed", "1", "--workers", "1", "--quiet", "-o", tmp_path]

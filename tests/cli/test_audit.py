@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -37,7 +38,24 @@ trials = 1000
 """
 
 
+# Examples that run with each change that may touch them, one of each kind; the others do by night.
+OFTEN = {
+    "black-box",
+    "ciao-privsr",
+    "large-model",
+    "ml-100k-attributes",
+    "ml-100k-cosine",
+    "ml-100k-slope-one",
+}
+
 GROUPS: tuple[registry.Group, ...] = ("defenses", "attacks")
+
+
+def marks(example: Path) -> Any:
+    """Return how often an example is run."""
+    if example.stem == "quickstart":
+        return ()
+    return pytest.mark.long if example.stem in OFTEN else pytest.mark.nightly
 
 
 def call(*arguments: object, text: str | None = None) -> Result:
@@ -408,9 +426,7 @@ def test_the_data_of_every_example_can_be_read(real_data: Path, name: str, size:
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(
-            path, marks=() if path.stem == "quickstart" else pytest.mark.long, id=path.stem
-        )
+        pytest.param(path, marks=marks(path), id=path.stem)
         for path in sorted(EXAMPLES.glob("*.toml"))
     ],
 )
@@ -451,7 +467,7 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
     assert call("gate", tmp_path).exit_code == result.exit_code  # the record is checked as a whole
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["ml-100k-slope-one", "ml-100k-top-k", "ml-100k-sybil"])
 def test_an_example_passes_its_gates_on_real_data(
     name: str, tmp_path: Path, real_data: Path

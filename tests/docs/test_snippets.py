@@ -228,8 +228,13 @@ def has_more(name: str) -> bool:
     )
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", [*filter(has_more, WITH_BLOCKS)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name == "README.md" else pytest.mark.nightly)
+        for name in filter(has_more, WITH_BLOCKS)
+    ],
+)
 def test_all_that_a_page_shows_runs(name: str, folder: Path, real_data: Path) -> None:
     runner = Runner(folder, long=True)
     for block in blocks(ROOT / name):

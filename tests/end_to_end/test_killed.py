@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,7 @@ trials = 3000
 }
 # Long enough for workers to be hit while they work.
 LONG = CONFIGS["trained"].replace("epochs = 6", "epochs = 20").replace("400", "1000")
+Whole = Callable[[str], dict[str, Any]]
 KILLS = 2  # of each config and kind of workers
 PATIENCE = 120  # seconds for a run
 
@@ -81,14 +84,16 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """The record of an undisturbed run of each config on one thread."""
-    records = {}
-    for name in (*CONFIGS, "long"):
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """The record of an undisturbed run of a config on one thread."""
+
+    @cache
+    def whole(name: str) -> dict[str, Any]:
         folder = tmp_path_factory.mktemp("whole")
         finished(started(command(folder, name, "--workers", "1")))
-        records[name] = record(folder)
-    return records
+        return record(folder)
+
+    return whole
 
 
 def works(process: subprocess.Popen[bytes], folder: Path, tasks: int) -> bool:
@@ -101,11 +106,17 @@ def works(process: subprocess.Popen[bytes], folder: Path, tasks: int) -> bool:
     return False
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("workers", ["2", "processes:2"])
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [
+        pytest.param("trained", "processes:2", marks=pytest.mark.long),
+        pytest.param("trained", "2", marks=pytest.mark.nightly),
+        pytest.param("on demand", "processes:2", marks=pytest.mark.nightly),
+        pytest.param("on demand", "2", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_run_killed_at_random_moments_gives_the_same_record(
-    tmp_path: Path, whole: dict[str, dict[str, Any]], name: str, workers: str
+    tmp_path: Path, whole: Whole, name: str, workers: str
 ) -> None:
     moment = random.Random(f"{name} {workers}")  # noqa: S311
     run = command(tmp_path, name, "--workers", workers)
@@ -129,7 +140,7 @@ def test_a_run_killed_at_random_moments_gives_the_same_record(
         process.communicate()
         stored = count(tmp_path / "out" / "tasks.sqlite")
     finished(started(run))
-    assert record(tmp_path) == whole[name]
+    assert record(tmp_path) == whole(name)
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -156,10 +167,15 @@ def kill_a_worker(process: subprocess.Popen[bytes], folder: Path, moment: random
     return bool(workers)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("workers", ["processes:2", "dask:2"])
+@pytest.mark.parametrize(
+    "workers",
+    [
+        pytest.param("processes:2", marks=pytest.mark.long),
+        pytest.param("dask:2", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_worker_that_is_killed_changes_no_number(
-    tmp_path: Path, whole: dict[str, dict[str, Any]], workers: str
+    tmp_path: Path, whole: Whole, workers: str
 ) -> None:
     moment = random.Random(workers)  # noqa: S311
     hits = 0
@@ -177,7 +193,7 @@ def test_a_worker_that_is_killed_changes_no_number(
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             finished(started(run))
-        assert record(place) == whole["long"]
+        assert record(place) == whole("long")
     assert hits
 
 
