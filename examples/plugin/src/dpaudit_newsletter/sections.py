@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from dpaudit.core.frequency import shares
 from dpaudit.record.result import ModelRecord
 from dpaudit.reports import digest
-from dpaudit.reports.frequency import shares
 from dpaudit.reports.sections.base import Sections
 
 
