@@ -16,6 +16,7 @@ from poison import OPTIONAL, SITE, Poison, elsewhere, installed  # type: ignore[
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
+WORKERS = ["processes:2", *(pytest.param(w, marks=pytest.mark.nightly) for w in ("2", "dask:2"))]
 SYNTHETIC = "synthetic = { n_users = 60, n_items = 50, mean_per_user = 25 }"
 CONFIG = """
 seed = 1
@@ -127,7 +128,7 @@ def step(tmp_path_factory: pytest.TempPathFactory) -> Step:
     return Step(tmp_path_factory.mktemp("poisoned"), installed() | OPTIONAL | SITE)
 
 
-@pytest.mark.parametrize("workers", ["2", "processes:2", "dask:2"])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_workers(step: Step, workers: str) -> None:
     if workers == "dask:2":
         pytest.importorskip("distributed")
@@ -179,7 +180,7 @@ def test_an_empty_entry_of_the_path_names_no_folder(tmp_path: Path) -> None:
     step.runs(*command, PYTHONPATH=f":{ROOT}:")
 
 
-@pytest.mark.parametrize("workers", ["2", "processes:2", "dask:2"])
+@pytest.mark.parametrize("workers", WORKERS)
 def test_own_code_among_such_files(step: Step, tmp_path: Path, workers: str) -> None:
     if workers == "dask:2":
         pytest.importorskip("distributed")
@@ -193,7 +194,7 @@ def test_own_code_among_such_files(step: Step, tmp_path: Path, workers: str) -> 
         assert poison.ran() == []
 
 
-@pytest.mark.parametrize("workers", ["2", "processes:2"])
+@pytest.mark.parametrize("workers", WORKERS[:2])
 def test_a_command(step: Step, tmp_path: Path, workers: str) -> None:
     (tmp_path / "train.py").write_text(COMMAND, encoding="utf-8")
     (tmp_path / "neighbour_of_mine.py").write_text("SCORE = 1.5\n", encoding="utf-8")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forked_commands import Commands, commands  # type: ignore[import-not-found]
@@ -115,6 +116,14 @@ STARTS = {
 }
 
 
+def crossed(names: Iterable[str]) -> list[Any]:
+    """Return each name with each exit code: by night, but for STOP and for the first name."""
+    first, *others = names
+    often = [(first, code) for code in OUTCOMES] + [(name, 1) for name in others]
+    rest = [(name, code) for name in others for code in OUTCOMES if code != 1]
+    return [*often, *(pytest.param(*pair, marks=pytest.mark.nightly) for pair in rest)]
+
+
 @pytest.fixture(scope="module")
 def forked() -> Iterator[Commands]:
     """Commands that start at once."""
@@ -141,8 +150,7 @@ def checked(folder: Path, code: int, *, out: bool, err: bool) -> None:
         assert "dpaudit/" not in (folder / "err.txt").read_text()  # no traceback
 
 
-@pytest.mark.parametrize("code", OUTCOMES)
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(("act", "code"), crossed(ACTS))
 def test_the_exit_code_is_the_outcome_whatever_code_does(
     tmp_path: Path, forked: Commands, act: str, code: int
 ) -> None:
@@ -162,8 +170,7 @@ def test_a_module_may_handle_signals_where_threads_train(tmp_path: Path, forked:
     assert forked.run(tmp_path, *words, **places) == 0
 
 
-@pytest.mark.parametrize("code", OUTCOMES)
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(("start", "code"), crossed(STARTS))
 def test_the_exit_code_is_the_outcome_whatever_it_starts_with(
     tmp_path: Path, forked: Commands, start: str, code: int
 ) -> None:
