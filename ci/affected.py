@@ -1,6 +1,7 @@
 """Run the tests, and of those that take long the ones that a change may touch.
 
-    python ci/affected.py              the default tests, and the long ones that are affected
+    python ci/affected.py              the default tests, and of the long ones that are affected
+                                       as many as take SECONDS
     python ci/affected.py --all        all of them: nightly, and before a release
     python ci/affected.py --list       say what runs and why, and run nothing
     python ci/affected.py --record     write into ci/green.json what has passed
@@ -17,7 +18,9 @@ A module may read
 - the files in the rooms of this code that are not Python, and data sets, if it asks for them;
 - the versions of packages, the options of pytest, and Python.
 
-When in doubt, a module runs.
+When in doubt, a module is affected. A change that touches all would take hours, so that of the
+affected modules a random part runs, and the nightly job runs the others: those that are new, then
+in the order of their digests, which no one chooses, as many as took `SECONDS` when they last ran.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ import sys
 import tempfile
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +47,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = ROOT / "ci" / "green.json"
+# Why an affected module is left out.
+LATER = "as the nightly job runs them"
 # What this program says to pytest and its workers: a variable of the environment.
 PLAN = "DPAUDIT_AFFECTED"
+
+# How long the long tests of a change took in all when they last ran, at most.
+SECONDS = 500.0
 
 # Folders whose modules tests import by their bare names, and folders that tests read by name.
 HELPERS = ("tests/support", "tests/support/standard_bench", "tests/fuzz", "docs/scripts")
@@ -320,11 +328,28 @@ def load(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
 
+def runs(why: str) -> bool:
+    """Whether a reason is one to run a test module."""
+    return why not in ("", LATER)
+
+
 def reason(state: str, passed: list[Any] | None) -> str:
     """Why a test module runs; empty if nothing has changed since it passed."""
     if passed is None:
         return "as they have not passed yet"
     return "" if passed[0] == state else "as something that they may read has changed"
+
+
+def postponed(
+    affected: Iterable[str], states: Mapping[str, str], passed: Mapping[str, list[Any]]
+) -> list[str]:
+    """Return the affected test modules that a change leaves to the nightly job."""
+    total, later = 0.0, []
+    for name in sorted(affected, key=lambda name: (name in passed, states[name])):
+        total += passed.get(name, ["", 0.0])[1]
+        if total > SECONDS:
+            later.append(name)
+    return later
 
 
 def main() -> int:
@@ -342,20 +367,25 @@ def main() -> int:
     reasons = {name: reason(state, passed.get(name)) for name, state in states.items()}
     if options.all:
         reasons = dict.fromkeys(states, "as all do")
+    elif not options.record:
+        later = postponed((name for name in reasons if reasons[name]), states, passed)
+        reasons |= dict.fromkeys(later, LATER)
     if options.torch:
-        needed = any(TORCH.search(checkout.text(name)) for name in reasons if reasons[name])
+        running = [name for name, why in reasons.items() if runs(why)]
+        needed = any(TORCH.search(checkout.text(name)) for name in running)
         print("yes" if needed else "no")
         return 0
     for why in sorted({*reasons.values()}):
         names = [name for name in reasons if reasons[name] == why]
-        head = f"run, {why}" if why else "left out, as nothing that they read has changed"
+        left = f"left out, {why or 'as nothing that they read has changed'}"
+        head = f"run, {why}" if runs(why) else left
         print(f"{head}: {len(names)} modules", *names, sep="\n  ", flush=True)
     if options.list:
         return 0
     plan = {
         "state": str(STATE),
         "passed": passed,
-        "left out": [name for name in reasons if not reasons[name]],
+        "left out": [name for name, why in reasons.items() if not runs(why)],
         "record": states if options.record else {},
     }
     marks = "not browser" if options.all else "not browser and not nightly"

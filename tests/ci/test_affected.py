@@ -112,6 +112,18 @@ def run(folder: Path, **plan: Any) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def test_of_many_affected_modules_a_part_that_its_digest_draws_waits_for_the_night() -> None:
+    names = [f"test_{i}.py" for i in range(40)]
+    states = {name: f"{7919 * i % 1009:04x}" for i, name in enumerate(names)}
+    passed = {name: ["", 40.0] for name in names[1:]}
+    later = affected.postponed(names, states, passed)
+    assert names[0] not in later  # one that has not passed yet always runs
+    kept = [name for name in names[1:] if name not in later]
+    assert len(kept) == affected.SECONDS // 40
+    assert max(states[name] for name in kept) < min(states[name] for name in later)
+    assert affected.postponed(names[:5], states, passed) == []
+
+
 def test_what_is_left_out_keeps_its_state_and_what_fails_has_none(tmp_path: Path) -> None:
     file = tmp_path / "green.json"
     for name in ("a", "b", "c"):
