@@ -10,7 +10,13 @@ or shows a picture of them is none of these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpaudit.audits.models.subject import points_of
+from dpaudit.data.ratings import Ratings
+from dpaudit.tuning.settings import Setting, Tuned
 
 # Mean numbers of runs that are shown.
 _RUNS = (10, 40, 200)
@@ -41,3 +47,26 @@ def of_choice(epsilon: float, delta: float) -> Mapping[int, float]:
         accountant.compose(dp_event.RepeatAndSelectDpEvent(event, runs, 0))
         covered[runs] = float(accountant.get_epsilon(delta))
     return covered
+
+
+def claimed(
+    tuned: Tuned, settings: Sequence[Setting], ratings: Ratings, chosen: int
+) -> dict[str, Any]:
+    """Return what `Tuning` says of claims: that of one setting, and the ε of a private choice.
+
+    Args:
+        tuned: the model.
+        settings: the settings; the choice among them is covered by the largest ε and δ.
+        ratings: the data.
+        chosen: the place of the setting whose claim is shown.
+
+    Returns:
+        `claim` and `covered`; empty if a setting states no claim.
+    """
+    models = [tuned.with_setting(setting).audited[0] for setting in settings]
+    claims = [points_of(model, ratings)[0].claim for model in models]
+    stated = [(one.epsilon, one.delta) for one in claims if one and math.isfinite(one.epsilon)]
+    if len(stated) < len(claims):
+        return {}
+    epsilon, delta = map(max, zip(*stated, strict=True))
+    return {"claim": stated[chosen], "covered": of_choice(epsilon, delta)}

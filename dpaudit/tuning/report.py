@@ -215,10 +215,10 @@ def notes(tuning: Tuning) -> list[str]:
             "about a setting that was chosen on private data nor about this picture."
         )
         if tuning.covered:
-            most = ", ".join(f"{rounding.at_most(e)} ({n})" for n, e in tuning.covered.items())
+            most = " or ".join(f"{rounding.at_most(e)} ({n})" for n, e in tuning.covered.items())
             texts.append(
-                "A private choice among such models would have ε at most, by the mean of a secret "
-                f"random number of runs: {most}. Its settings are drawn at random, its score is "
+                f"A private choice among such models would have ε at most {most}, by the mean "
+                "of a secret random number of runs. Its settings are drawn at random, its score is "
                 "computed from public data, and the best run's own model is released, nothing else "
                 "(arXiv:2110.03620)."
             )

@@ -136,8 +136,8 @@ class Tuning(Record):
         judged: how many judge a candidate.
         attempt: which search in this folder on these data it is.
         seconds: what `time` was, if that set the number of trainings.
-        claim: whether the model states a claim of differential privacy.
-        covered: ε of a private choice among such models, by the mean number of runs.
+        claim: ε and δ that the chosen setting states, else the unchanged one; None without such.
+        covered: ε of a private choice among all settings, by the mean number of runs.
     """
 
     outcome: Literal["go", "stop", "undecided"]

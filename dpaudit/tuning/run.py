@@ -27,7 +27,7 @@ from dpaudit.execution.tasks import Progress, digest_of
 from dpaudit.execution.workers import ONE_THREAD, Workers, started
 from dpaudit.record.result import AuditResult
 from dpaudit.tuning import search
-from dpaudit.tuning.covered import of_choice
+from dpaudit.tuning.covered import claimed
 from dpaudit.tuning.result import CandidateRecord, Tuning
 from dpaudit.tuning.search import Trained
 from dpaudit.tuning.settings import Setting, Tuned, Values, listed
@@ -360,7 +360,7 @@ def _judged(
         judged=tuner.judged,
         attempt=attempt,
         seconds=tuner.tuned.tune.time,
-        **_claimed(tuner),
+        **claimed(tuner.tuned, tuner.settings, tuner.ratings, chosen or 0),
     )
     tables = None if chosen is None else _tables(tuner, candidates[-1])
     return Outcome(tuning, tables, records)
@@ -380,17 +380,6 @@ def _again(tuner: Tuner, candidate: CandidateRecord) -> float | None:
         return None
     relative = over([candidate.leak])
     return Trained(relative, 0.0, len(relative)).passing(tuner.judged)
-
-
-def _claimed(tuner: Tuner) -> dict[str, Any]:
-    """Return the claim of the model, and the ε of a private choice among such models."""
-    from dpaudit.audits.models.subject import points_of
-
-    (point,) = points_of(tuner.tuned.model, tuner.ratings)
-    if point.claim is None or not math.isfinite(point.claim.epsilon):
-        return {}
-    claim = point.claim.epsilon, point.claim.delta
-    return {"claim": claim, "covered": of_choice(*claim)}
 
 
 def _tables(tuner: Tuner, candidate: CandidateRecord) -> dict[str, Any]:

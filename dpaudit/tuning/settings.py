@@ -185,6 +185,11 @@ class Tuned:
         except WrongConfigError as error:
             raise ConfigError(f"tune.settings with {setting.words}: {error}") from error
         (model,) = config.audited
+        if len(model.epsilon) > 1:
+            raise ConfigError(
+                f"tune.settings with {setting.words}: a setting has one value of epsilon; list "
+                "them one by one, such as epsilon = [1, 4]"
+            )
         if isinstance(model, OwnRecommender) and isinstance(self.model, OwnRecommender):
             model = self.model.model_copy(update=dict(model))
         return self.config.model_copy(update={self.table: [model]})
