@@ -112,7 +112,7 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
             most = _number(leak, max(leak.values))
             new = "new trainings" if candidate.leak else "trainings of the search"
             found += f" (at most {most} in {len(leak.values)} {new}"
-            if tuning.chosen and unchanged.leak and unchanged.leak.place == leak.place:
+            if tuning.chosen and unchanged.leak and unchanged.leak.rule == leak.rule:
                 found += f"; {_number(leak, unchanged.leak.mean)} with yours"
             found += f"; the limit is {_number(leak, abs(leak.limit))})"
         name = f"with {chosen.words}" if tuning.chosen else "with the settings as they are"

@@ -4,9 +4,10 @@ A setting's leak is measured in units of its limit, so that 1 is at the limit: o
 is the largest in each training.
 
 **Schedule.** Each setting is trained once and ranked by utility alone: with one training the order
-of leaks tells next to nothing of that with many. At most 40 % are dropped, and never the one with
-the least utility, which is the safe one where leaks grow with utility. The others get 3 trainings,
-of which each is attacked with the help of the two others, and of all settings the best 30 % get 6.
+of leaks tells next to nothing of that with many. At most 40 % are dropped, of ten or fewer none if
+there are trainings for all, and never the one with the least utility, which is the safe one where
+leaks grow with utility. The others get 3 trainings, of which each is attacked with the help of the
+two others, and of all settings the best 30 %, and at least three, get 6.
 
 **Shortlist.** With the mean leak l, the deviation s and n trainings the next training exceeds with
 the probability p(m) = P(m + s z > 1), z standard normal, if the mean of all trainings is m. For m
@@ -33,6 +34,8 @@ import numpy as np
 ONCE, SOME, MORE = 1, 3, 6
 # The largest share of settings that utility alone drops, and that of those that get most trainings.
 _DROPPED, _BEST = 0.4, 0.3
+# So many settings are never dropped if there are enough trainings, as that would save little.
+_FEW = 10
 # The most settings that are judged.
 MOST_JUDGED = 3
 # Deviations by which the mean leak of a safe setting is below the limit.
@@ -156,7 +159,8 @@ def search(
     # Of what is left a third each would go to the best ones, which have 3 trainings already.
     step = SOME - ONCE
     share = step + (MORE - SOME) * _BEST / (1 - _DROPPED)
-    keep = max(1, min(math.ceil((1 - _DROPPED) * count), int(left / share)))
+    wanted = max(math.ceil((1 - _DROPPED) * count), min(count, _FEW))
+    keep = max(1, min(wanted, int(left / share)))
     others = [one for one in ranked if one != unchanged]
     kept = [*others[:-1][: max(0, keep - 2)], *others[-1:], unchanged]
     for setting in kept:
@@ -186,7 +190,7 @@ def refine(
     shown[kept[-1]] = train(kept[-1], MORE)
     more = MORE - SOME
     left -= more
-    most = max(1, min(math.ceil(_BEST * count), left // more))
+    most = max(1, min(max(math.ceil(_BEST * count), MOST_JUDGED), left // more))
     for setting in _hopeful({one: shown[one] for one in kept}, judged)[:most]:
         if shown[setting].trainings < MORE:
             shown[setting] = train(setting, MORE)

@@ -32,6 +32,7 @@ from dpaudit.audits.membership.calibration import Division
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.audits.membership.decisions import left_for_next
 from dpaudit.audits.membership.survey import Survey
+from dpaudit.audits.membership.training import Utility
 from dpaudit.audits.membership.trainings import trainings_for
 from dpaudit.bounds.frequentist.intervals import draws_needed
 from dpaudit.config.gate import NEXT, Gate, picked_by
@@ -210,10 +211,21 @@ class Tuner:
         """Train a setting up to so many times, and read what these trainings show.
 
         The first shows utility alone. Of more each is attacked with the help of all others.
+
+        Raises:
+            ConfigError: the unchanged setting has no utility, so that none would be searched for.
         """
         survey = self.survey(setting, trainings)
         name = self.config.tune.utility if self.config.tune else "utility.ndcg"
         utility = _even(survey, name)
+        if not setting and not survey.lost and not np.isfinite(utility).any():
+            fields = [f"utility.{field}" for field in Utility._fields]
+            known = [one for one in fields if np.isfinite(_even(survey, one)).any()]
+            remedy = f"use {' or '.join(known)}" if known else "show lists or predicted ratings"
+            raise ConfigError(
+                f"tune.utility = {name!r} has no number for {self.tuned.model.label}, by whose "
+                f"utility settings are chosen: {remedy}"
+            )
         record = SettingRecord(
             values=self.settings[setting].values,
             words=self.settings[setting].words,

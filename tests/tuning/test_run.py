@@ -211,6 +211,7 @@ def test_gates_about_this_model_are_judged_on_targets_drawn_afresh(tmp_path: Pat
         ("tune.settings={'params.settings.nope'=[1]}", "nope"),
         ("tune.settings={'params.settings.noise'={from=2,to=1}}", "the range is empty"),
         ("tune.utility=utility.joy", "tune.utility = 'utility.joy' is no utility"),
+        ("tune.utility=utility.rmse", "tune.utility = 'utility.rmse' has no number for noisy"),
         ("tune.trainings=20", "tune.trainings = 20 are too few for 4 settings"),
         ("tune.recommender=other", "tune.recommender = 'other'"),
         ("gate=[]", "no [[gate]] judges noisy"),

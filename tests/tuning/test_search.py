@@ -81,6 +81,14 @@ def test_of_forty_settings_no_more_than_124_trainings_search() -> None:
     assert schedule.used[39] >= SOME
 
 
+def test_of_few_settings_none_is_dropped_and_three_may_be_judged() -> None:
+    # The most useful one leaks least.
+    schedule = Schedule([1.0, 0.9, 1.1, 0.8, 0.7], [1.5, 1.5, 0.2, 0.3, 0.4])
+    search(range(5), schedule, 80, JUDGED)
+    assert min(schedule.used.values()) == SOME
+    assert [one for one, count in schedule.used.items() if count == MORE] == [0, 2, 3, 4]
+
+
 @pytest.mark.parametrize("trainings", [64, 100, 150, 200, 1000])
 def test_what_is_reserved_is_left(trainings: int) -> None:
     count = min(40, settings_for(trainings, JUDGED))
