@@ -9,9 +9,12 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+import make_training  # type: ignore[import-not-found]
+import pages  # type: ignore[import-not-found]
 import pytest
-from make_training import settings_digest, tuning, written  # type: ignore[import-not-found]
-from pages import ROOT, example  # type: ignore[import-not-found]
+from make_training import settings_digest, tuning, written
+from pages import ROOT, example
+from reduced import small  # type: ignore[import-not-found]
 from training_pages import AT, BEST, MUCH, PAGES, READINGS, TYPICAL, UNTRAINED, Page, Said  # type: ignore[import-not-found]
 from training_verdicts import NOTHING, OPEN, PAPERS, Edge, at_end, compared, harmless, judged  # type: ignore[import-not-found]
 
@@ -94,6 +97,27 @@ def test_each_model_that_a_sentence_is_judged_by_is_one_of_a_page(page: Page) ->
     names = {model.label for of in PAGES for model in example(of.example).model}
     labels = {label for said in page.said for label in (*said.pairs, *chain(*said.pairs.values()))}
     assert {label.partition(AT)[0] for label in labels} <= names
+
+
+def test_one_command_runs_what_its_folder_lacks_and_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(make_training, "PAGES", PAGES[-1:])
+    monkeypatch.setattr(make_training, "example", lambda name: small(example(name)))
+    monkeypatch.setattr(make_training, "write", lambda _, text: written.append(text))
+    (tmp_path / "peers.md").write_text("peers", encoding="utf-8")
+    make_training.main(tmp_path)
+    folder = tmp_path / PAGES[-1].example
+    # Stopped before the last words: the tasks that ended are kept, the record is not there.
+    (folder / "record.json").unlink()
+    make_training.main(tmp_path)
+    monkeypatch.setattr(pages, "run_audit", None)
+    make_training.main(tmp_path)
+    texts = {re.sub(r", \d+ s\.", ".", text) for text in written}
+    assert (len(written), len(texts)) == (3, 1)
+    assert f"## {PAGES[-1].title}" in written[0]
+    assert written[0].endswith("peers\n")
 
 
 @pytest.mark.long
