@@ -39,6 +39,46 @@ def test_all_tuned_models_of_a_figure_choose_among_equally_many_settings(name: s
     assert len({math.prod(map(len, grid.values())) for grid in grids}) == 1
 
 
+# The paper's grids, section 5.1, but for K, whose range the pages cut short, and for the samplers'
+# η_1, which ours have in another unit.
+PAPERS_GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "dpsgd-pnbm": {
+        "learning_rate": (0.1, 0.4),
+        "decay": (0.05, 0.005),
+        "rescale": (10, 20),
+        "weight": (10, 15),
+        "neighbors": (500,),
+    },
+    "dpsgd-mf": {"learning_rate": (6e-4, 8e-4), "decay": (0.2, 0.02), "dimensions": (10, 15, 20)},
+    "dpps-pnbm": {"decay": (0.02, 0.002), "temperature": (0.001, 0.006, 0.09)},
+    "dpps-mf": {
+        "decay": (0.02, 0.05, 0.1, 0.2),
+        "temperature": (1e-4, 6e-4, 4e-3, 3e-2),
+        "dimensions": (10, 15, 20),
+    },
+}
+
+
+SYMBOLS = {"decay": "λ", "rescale": "β", "weight": "C", "dimensions": "d", "temperature": "ϱ"}
+
+
+@pytest.mark.cases("page", [page for page in PAGES if page.left_out], ids=lambda page: page.title)
+def test_a_value_of_the_paper_s_grid_is_offered_or_listed_as_left_out(page: Page) -> None:
+    # Figure 3 refers to Figure 2 for its sampler.
+    text = page.left_out + next(each.left_out for each in PAGES if "DPPS-PNBM" in each.left_out)
+    for model in example(page.example).model:
+        if model.label.partition(", ")[2] not in {"the paper's grid", "the paper's η₁"}:
+            continue
+        if page.models and model.label not in page.models:
+            continue
+        offered = [defense for at in model.epsilon for defense in model.combinations("model", at)]
+        for name, values in PAPERS_GRIDS[model.defense].items():
+            for value in set(values) - {getattr(defense, name) for defense in offered}:
+                number = rf"({value:g}|{value * 1e4:g}·10⁻⁴)(?!\d)"
+                listed = rf"{SYMBOLS[name]} (=|of) ([^,;]* )?{number}"
+                assert re.search(listed, text), (model.label, name, value)
+
+
 @pytest.mark.cases("page", PAGES, ids=lambda page: page.title)
 def test_the_page_is_of_the_present_examples(page: Page) -> None:
     text = section(page)
