@@ -102,29 +102,23 @@ class Line:
         return f"{least:.4f} at {chosen}" if chosen else f"{least:.4f}"
 
 
-@dataclass(frozen=True, eq=False)
 class Kept:
-    """The numbers that a file keeps, by what they are of.
+    """The numbers that a file keeps, by what they are of."""
 
-    Attributes:
-        place: the file.
-    """
-
-    place: Path
-    _lock: Lock = field(default_factory=Lock)
+    def __init__(self, place: Path) -> None:
+        """Read the file, if there is one."""
+        self._place, self._lock = place, Lock()
+        text = place.read_text(encoding="utf-8") if place.is_file() else "{}"
+        self._numbers: dict[str, float] = json.loads(text)
 
     def number(self, words: str, compute: Callable[[], float]) -> float:
-        """Return a number that the file has, or compute it and keep it there."""
-        if words not in self._numbers():
+        """Return a number that is kept, or compute it and keep it."""
+        if words not in self._numbers:
             number = compute()
             with self._lock:
-                write_text(self.place, json.dumps({**self._numbers(), words: number}, indent=0))
-        return self._numbers()[words]
-
-    def _numbers(self) -> dict[str, float]:
-        kept = self.place.read_text(encoding="utf-8") if self.place.is_file() else "{}"
-        numbers: dict[str, float] = json.loads(kept)
-        return numbers
+                self._numbers[words] = number
+                write_text(self._place, json.dumps(self._numbers, indent=0))
+        return self._numbers[words]
 
 
 @dataclass(frozen=True)

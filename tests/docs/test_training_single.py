@@ -41,16 +41,16 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(script, "trained", lambda name: small(trained(name)))
     script.first_fold.cache_clear()
     lines = [Line("one step", (1.0, 20.0), script.STEP), Line("still", (1.0,), script.STILL)]
-    kept = Kept(tmp_path / "single.json")
+    section, place = Section("Title", "Words.", FIGURES_2_3, lines), tmp_path / "single.json"
     with ThreadPoolExecutor(2) as pool:
-        whole = Section("Title", "Words.", FIGURES_2_3, lines).text(pool, kept)
-        numbers = json.loads(kept.place.read_text(encoding="utf-8"))
+        whole = section.text(pool, Kept(place))
+        numbers = json.loads(place.read_text(encoding="utf-8"))
         changed = {words: number + 1 for words, number in list(numbers.items())[1:]}
-        kept.place.write_text(json.dumps(changed), encoding="utf-8")
-        again = Section("Title", "Words.", FIGURES_2_3, lines).text(pool, kept)
+        place.write_text(json.dumps(changed), encoding="utf-8")
+        again = section.text(pool, Kept(place))
     script.first_fold.cache_clear()
     assert len(numbers) == 3
-    assert json.loads(kept.place.read_text(encoding="utf-8")) == {**numbers, **changed}
+    assert json.loads(place.read_text(encoding="utf-8")) == {**numbers, **changed}
     rows = [text.splitlines()[-2:] for text in (whole, again)]
     assert sum(a != b for a, b in zip(*rows, strict=True)) in (1, 2)
     assert "| still | " in whole
