@@ -163,7 +163,7 @@ def compare_interval(gate: Gate, measurement: Measurement, limit: float, kind: s
         return Ruling(
             "inconclusive",
             f"{interval} straddles {most}: there is no upper end, as nothing clips what is "
-            "noised, or a training diverged, so max cannot pass",
+            "noised, the observer sees no noised steps, or a training diverged, so max cannot pass",
             "gate another metric",
         )
     return Ruling("inconclusive", f"{interval} straddles {most}", remedy(kind, measurement))

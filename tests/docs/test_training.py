@@ -9,9 +9,12 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+import make_training  # type: ignore[import-not-found]
+import pages  # type: ignore[import-not-found]
 import pytest
-from make_training import settings_digest, tuning, written  # type: ignore[import-not-found]
-from pages import ROOT, example  # type: ignore[import-not-found]
+from make_training import settings_digest, tuning, written
+from pages import ROOT, example
+from reduced import small  # type: ignore[import-not-found]
 from training_pages import AT, BEST, MUCH, PAGES, READINGS, TYPICAL, UNTRAINED, Page, Said  # type: ignore[import-not-found]
 from training_verdicts import NOTHING, OPEN, PAPERS, Edge, at_end, compared, harmless, judged  # type: ignore[import-not-found]
 
@@ -34,6 +37,46 @@ def test_all_tuned_models_of_a_figure_choose_among_equally_many_settings(name: s
     grids = [model.grid for model in example(name).model if model.grid]
     assert len(grids) > 1
     assert len({math.prod(map(len, grid.values())) for grid in grids}) == 1
+
+
+# The paper's grids, section 5.1, but for K, whose range the pages cut short, and for the samplers'
+# η_1, which ours have in another unit.
+PAPERS_GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "dpsgd-pnbm": {
+        "learning_rate": (0.1, 0.4),
+        "decay": (0.05, 0.005),
+        "rescale": (10, 20),
+        "weight": (10, 15),
+        "neighbors": (500,),
+    },
+    "dpsgd-mf": {"learning_rate": (6e-4, 8e-4), "decay": (0.2, 0.02), "dimensions": (10, 15, 20)},
+    "dpps-pnbm": {"decay": (0.02, 0.002), "temperature": (0.001, 0.006, 0.09)},
+    "dpps-mf": {
+        "decay": (0.02, 0.05, 0.1, 0.2),
+        "temperature": (1e-4, 6e-4, 4e-3, 3e-2),
+        "dimensions": (10, 15, 20),
+    },
+}
+
+
+SYMBOLS = {"decay": "λ", "rescale": "β", "weight": "C", "dimensions": "d", "temperature": "ϱ"}
+
+
+@pytest.mark.cases("page", [page for page in PAGES if page.left_out], ids=lambda page: page.title)
+def test_a_value_of_the_paper_s_grid_is_offered_or_listed_as_left_out(page: Page) -> None:
+    # Figure 3 refers to Figure 2 for its sampler.
+    text = page.left_out + next(each.left_out for each in PAGES if "DPPS-PNBM" in each.left_out)
+    for model in example(page.example).model:
+        if model.label.partition(", ")[2] not in {"the paper's grid", "the paper's η₁"}:
+            continue
+        if page.models and model.label not in page.models:
+            continue
+        offered = [defense for at in model.epsilon for defense in model.combinations("model", at)]
+        for name, values in PAPERS_GRIDS[model.defense].items():
+            for value in set(values) - {getattr(defense, name) for defense in offered}:
+                number = rf"({value:g}|{value * 1e4:g}·10⁻⁴)(?!\d)"
+                listed = rf"{SYMBOLS[name]} (=|of) ([^,;]* )?{number}"
+                assert re.search(listed, text), (model.label, name, value)
 
 
 @pytest.mark.cases("page", PAGES, ids=lambda page: page.title)
@@ -94,6 +137,27 @@ def test_each_model_that_a_sentence_is_judged_by_is_one_of_a_page(page: Page) ->
     names = {model.label for of in PAGES for model in example(of.example).model}
     labels = {label for said in page.said for label in (*said.pairs, *chain(*said.pairs.values()))}
     assert {label.partition(AT)[0] for label in labels} <= names
+
+
+def test_one_command_runs_what_its_folder_lacks_and_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(make_training, "PAGES", PAGES[-1:])
+    monkeypatch.setattr(make_training, "example", lambda name: small(example(name)))
+    monkeypatch.setattr(make_training, "write", lambda _, text: written.append(text))
+    (tmp_path / "peers.md").write_text("peers", encoding="utf-8")
+    make_training.main(tmp_path)
+    folder = tmp_path / PAGES[-1].example
+    # Stopped before the last words: the tasks that ended are kept, the record is not there.
+    (folder / "record.json").unlink()
+    make_training.main(tmp_path)
+    monkeypatch.setattr(pages, "run_audit", None)
+    make_training.main(tmp_path)
+    texts = {re.sub(r", \d+ s\.", ".", text) for text in written}
+    assert (len(written), len(texts)) == (3, 1)
+    assert f"## {PAGES[-1].title}" in written[0]
+    assert written[0].endswith("peers\n")
 
 
 @pytest.mark.long
