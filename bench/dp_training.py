@@ -22,7 +22,7 @@ from opacus.optimizers import DPOptimizer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from dpaudit.audits.dp_training import law
+from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.runs import Trainer, examined
 from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.data.ratings import Ratings, Scale
@@ -471,7 +471,7 @@ def main(seeds: int, honest: int, names: tuple[str, ...] = ()) -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", "Full backward hook|Secure RNG")
     # What a fault implies takes longer than to find it.
-    with mock.patch.object(law, "_epsilon", return_value=4.0):
+    with mock.patch.object(Law, "epsilon", 4.0):
         for fault, (train, check) in FAULTS.items():
             if names and fault not in names:
                 continue

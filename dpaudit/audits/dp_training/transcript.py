@@ -37,8 +37,7 @@ class Place(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True)
-class Clipping:
+class Clipping(NamedTuple):
     """What clipping did to the rows of a batch.
 
     Attributes:
@@ -66,7 +65,7 @@ class Step:
         free_squares: Σ (G D/(σC))² over these.
         rows: the number of rows in the batch; None if it is not known.
         clipping: what clipping did, where the gradient of each row is known.
-        summed: S/C `(k,)`; None if it is not kept.
+        sums: S/C `(k,)`; None if it is not kept.
         state: a digest of weights, buffers and learning rates before the step.
     """
 
@@ -81,19 +80,11 @@ class Step:
     free_squares: float
     rows: int | None = None
     clipping: Clipping | None = None
-    summed: Vector | None = None
+    sums: Vector | None = None
     state: str = ""
 
     @classmethod
-    def of(
-        cls,
-        summed: Vector,
-        noised: Vector,
-        divisor: float,
-        scale: float,
-        bound: float | None = None,
-        **seen: Any,
-    ) -> Step:
+    def of(cls, summed: Vector, noised: Vector, divisor: float, scale: float, **seen: Any) -> Step:
         """Return what checks need of a step.
 
         Args:
@@ -101,8 +92,7 @@ class Step:
             noised: S + Z, as G D `(k,)`.
             divisor: D.
             scale: σC, above 0.
-            bound: C, if S is kept.
-            seen: `rows`, `clipping` and `state`.
+            seen: `rows`, `clipping`, `sums` and `state`.
         """
         noise = (noised.astype(np.float64) - summed) / scale
         alone, squared = noised[summed == 0], noise**2
@@ -116,7 +106,6 @@ class Step:
             repeated=_repeated(alone),
             free=len(alone),
             free_squares=float(np.square(alone / scale, dtype=np.float64).sum()),
-            summed=None if bound is None else (summed / bound).astype(np.float32),
             **seen,
         )
 
@@ -146,20 +135,20 @@ class Setup:
         rate: the probability with which a batch takes a row, as the accountant has it.
         noise_multiplier: σ.
         bound: C.
-        divisor: D.
         steps: the number of steps of an epoch, or that are planned; None if it is not known.
-        coordinates: the number of coordinates.
         poisson: whether the sampler is known to take each row by itself; None if it is not known.
+        divisor: D, which the first step shows.
+        coordinates: the number of coordinates, which the first step shows.
     """
 
     records: int
     rate: float
     noise_multiplier: float
     bound: float
-    divisor: float
-    coordinates: int
     steps: int | None = None
     poisson: bool | None = None
+    divisor: float = 0.0
+    coordinates: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +160,6 @@ class Transcript:
         steps: its steps, in order.
         counted: the number of steps that the accountant counted; None without an accountant.
         stated: the ε that the accountant states at the claim's δ; None without one.
-        finished: whether the training ended by itself.
         final: a digest of the weights and of what the training returned; empty if it was ended.
         forced: G of each step, to put in place in other trainings; empty if it is not kept.
         places: the lines that are to blame if a part of a step is at fault.
@@ -181,7 +169,6 @@ class Transcript:
     steps: Sequence[Step]
     counted: int | None = None
     stated: float | None = None
-    finished: bool = True
     final: str = ""
     forced: Sequence[Vector] = ()
     places: Mapping[str, Place] = field(default_factory=dict)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dpsgd  # type: ignore[import-not-found]
 import numpy as np
 import pytest
 
 from dpaudit.audits.dp_training.runs import Trainer, examined
-from dpaudit.audits.dp_training.verdict import Verdict, failing
+from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings, Scale
 
@@ -47,7 +48,7 @@ def verdicts(train: Callable[..., Any], rows: int, far: int = 1) -> dict[str, Ve
 
 def test_the_divisor_of_make_private_tells_the_number_of_rows() -> None:
     found = verdicts(script().train, 4032)
-    assert failing(list(found.values())) == {"number"}
+    assert dpsgd.failing(found.values()) == {"number"}
     verdict = found["number"]
     assert "with 4,032 and 4,031 rows the divisor is 64 and 63" in verdict.text
     assert verdict.epsilon > 10
@@ -94,7 +95,7 @@ def test_a_batch_that_is_split_is_seen_whole() -> None:
         return model
 
     found = verdicts(train, 1000)
-    assert failing(list(found.values())) == set()
+    assert dpsgd.failing(found.values()) == set()
     assert found["clipping"].outcome == "holds"
     assert "16 batches" in found["batch-rate"].text
 
