@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from dpaudit.audits.dp_training.transcript import Setup
+from dpaudit.audits.dp_training.transcript import Setup, Unit
 from dpaudit.bounds.accounting import gaussian_mechanism_epsilon
 from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.bounds.training import sampled_epsilon, scale_epsilon, user_epsilon
@@ -32,6 +32,7 @@ class Law:
         steps: T.
         coordinates: k.
         delta: the claim's δ.
+        unit: what batches take and clip.
     """
 
     noise_multiplier: float
@@ -39,11 +40,13 @@ class Law:
     steps: int
     coordinates: int
     delta: float
+    unit: Unit = "interaction"
 
     @classmethod
     def of(cls, setup: Setup, steps: int, delta: float) -> Law:
         """Return the law that a training states."""
-        return cls(setup.noise_multiplier, setup.rate, steps, setup.coordinates, delta)
+        settled = setup.noise_multiplier, setup.rate, steps, setup.coordinates
+        return cls(*settled, delta, setup.unit)
 
     @property
     def epsilon(self) -> float:
@@ -63,8 +66,14 @@ class Law:
         """
         return replace(self, noise_multiplier=self.noise_multiplier * noise, **others)
 
+    def taken(self, rows: int) -> float:
+        """Return the probability with which a batch takes one of a user's rows."""
+        return min(1.0, self.rate) if self.unit == "user" else 1 - (1 - min(1.0, self.rate)) ** rows
+
     def of_user(self, rows: int) -> float:
         """Return the ε of a user with so many rows."""
+        if self.unit == "user":
+            return self.epsilon
         how = {"sampling": self.rate, "delta": self.delta}
         return user_epsilon(rows, self.noise_multiplier, compositions=self.steps, **how)
 

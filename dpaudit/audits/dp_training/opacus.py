@@ -11,12 +11,12 @@ import numpy as np
 
 from dpaudit.audits.dp_training.forms import flat, shaped
 from dpaudit.audits.dp_training.recorder import Recorder
-from dpaudit.audits.dp_training.transcript import Clipping, Place, Setup
+from dpaudit.audits.dp_training.transcript import Clipping, Place, Setup, Unit
 from dpaudit.core.errors import ConfigError
 
 
 def watch_optimizer(
-    recorder: Recorder, optimizer: Any, model: Any, accountant: Any, loader: Any
+    recorder: Recorder, optimizer: Any, model: Any, accountant: Any, loader: Any, unit: Unit
 ) -> None:
     """Hook into an optimizer of Opacus.
 
@@ -26,6 +26,7 @@ def watch_optimizer(
         model: the model; None if it was not given.
         accountant: the accountant; None for that of the optimizer's hook.
         loader: the loader; None if it was not given.
+        unit: what a row is.
 
     Raises:
         ConfigError: it is not one of Opacus.
@@ -40,7 +41,7 @@ def watch_optimizer(
     hook = optimizer.step_hook
     if accountant is None and inspect.isfunction(hook):
         accountant = inspect.getclosurevars(hook).nonlocals.get("self")
-    watched = _Watched(recorder, optimizer, model, accountant, loader)
+    watched = _Watched(recorder, optimizer, model, accountant, loader, unit)
     clip = optimizer.clip_and_accumulate
 
     def clipped() -> None:
@@ -75,6 +76,7 @@ class _Watched:
     model: Any
     accountant: Any
     loader: Any
+    unit: Unit
     _rows: int = 0
     _sums: list[Any] = field(default_factory=list)
     _largest: float = 0.0
@@ -146,9 +148,10 @@ class _Watched:
             sampler: Any = getattr(self.loader, "batch_sampler", None)
             sampler = getattr(sampler, "sampler", sampler)  # of a batch that is split
             poisson = isinstance(sampler, UniformWithReplacementSampler)
-            known = (len(self.loader), poisson) if self.loader is not None else (None, None)
+            steps = None if self.loader is None else len(self.loader)
             dataset = getattr(self.loader, "dataset", None)
-            records = self.recorder.records if dataset is None else len(dataset)
-            setup = Setup(records, float(rate), float(multiplier), self._bound, *known)
-            self.recorder.begin(setup)
+            records = self.recorder.records[self.unit] if dataset is None else len(dataset)
+            settled = records, float(rate), float(multiplier), self._bound, steps
+            known = None if self.loader is None else poisson
+            self.recorder.begin(Setup(*settled, known, self.unit))
         return float(multiplier)

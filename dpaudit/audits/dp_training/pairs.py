@@ -56,7 +56,7 @@ def _judged(alone: Changes, everywhere: Changes, law: Law, own: int) -> Verdict:
     from scipy.stats import binom
 
     # Which batches take one of the rows is not known; so many do so by chance.
-    taken = int(binom.isf(ALPHA, len(alone), 1 - (1 - min(1.0, law.rate)) ** own))
+    taken = int(binom.isf(ALPHA, len(alone), law.taken(own)))
     others = np.sort(everywhere)[: max(0, len(alone) - taken)]
     moved = others[others > _SAME]
     if len(moved):

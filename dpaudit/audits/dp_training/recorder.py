@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,7 +48,7 @@ class Recorder:
 
     Attributes:
         wanted: what is wanted.
-        records: the number of interactions, unless the training says what its rows are.
+        records: the numbers of interactions and of users, of which one is that of its rows.
         setup: what was settled; None before.
         places: the lines that are to blame if a part of a step is at fault.
         weights: returns the weights and buffers.
@@ -58,7 +58,7 @@ class Recorder:
     """
 
     wanted: Wanted
-    records: int
+    records: Mapping[str, int]
     setup: Setup | None = None
     places: dict[str, Place] = field(default_factory=dict)
     weights: Callable[[], Sequence[Any]] = list

@@ -60,7 +60,7 @@ class Trainer:
             ConfigError: the training is not watched.
             RunError: the training raises an exception.
         """
-        return self._watched(Watch(Wanted(self.delta, **wanted), len(ratings)), ratings, offset)
+        return self._watched(self._watch(ratings, **wanted), ratings, offset)
 
     def traced(self, ratings: Ratings, base: Transcript) -> list[Executed]:
         """Train on data with a training's noised sums, and return the lines that are executed.
@@ -69,8 +69,12 @@ class Trainer:
             RunError: the training raises an exception.
         """
         folder = os.path.dirname(base.places["watch"].file)
-        watch = Watch(Wanted(self.delta, forced=base.forced), len(ratings))
+        watch = self._watch(ratings, forced=base.forced)
         return traced(folder, watch.state, lambda: self._watched(watch, ratings))
+
+    def _watch(self, ratings: Ratings, **wanted: Any) -> Watch:
+        records = {"interaction": len(ratings), "user": ratings.n_users}
+        return Watch(Wanted(self.delta, **wanted), records)
 
     def _watched(self, watch: Watch, ratings: Ratings, offset: int = 0) -> Transcript:
         name, returned, finished = f"{self.name} with seed {self.seed}", None, False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import generator
 
 Vector = NDArray[np.float32]
+Unit = Literal["interaction", "user"]
 # Noise below this, in units of σC, is none but for rounding.
 _NONE = 1e-4
 # How many coordinates of a step are kept for comparisons between steps, and how many are compared
@@ -137,6 +138,7 @@ class Setup:
         bound: C.
         steps: the number of steps of an epoch, or that are planned; None if it is not known.
         poisson: whether the sampler is known to take each row by itself; None if it is not known.
+        unit: what a row is, which is clipped: an interaction, or all of a user.
         divisor: D, which the first step shows.
         coordinates: the number of coordinates, which the first step shows.
     """
@@ -147,6 +149,7 @@ class Setup:
     bound: float
     steps: int | None = None
     poisson: bool | None = None
+    unit: Unit = "interaction"
     divisor: float = 0.0
     coordinates: int = 0
 

@@ -11,7 +11,7 @@ import numpy as np
 from dpaudit.audits.dp_training.forms import flat, shaped
 from dpaudit.audits.dp_training.opacus import watch_optimizer
 from dpaudit.audits.dp_training.recorder import Recorder
-from dpaudit.audits.dp_training.transcript import Place, Setup
+from dpaudit.audits.dp_training.transcript import Place, Setup, Unit
 from dpaudit.core.errors import ConfigError
 
 
@@ -19,7 +19,13 @@ class Watch(Recorder):
     """Watches one training."""
 
     def __call__(
-        self, optimizer: Any, *, model: Any = None, accountant: Any = None, loader: Any = None
+        self,
+        optimizer: Any,
+        *,
+        model: Any = None,
+        accountant: Any = None,
+        loader: Any = None,
+        unit: Unit = "interaction",
     ) -> None:
         """Watch an optimizer of Opacus from here on.
 
@@ -28,12 +34,13 @@ class Watch(Recorder):
             model: the model, whose buffers are compared.
             accountant: the accountant, if a hook of your own calls it.
             loader: the loader of batches, as `make_private` returned it.
+            unit: what batches take, and what is clipped: an `interaction`, or all of a `user`.
 
         Raises:
             ConfigError: the optimizer is not one of Opacus, or is watched already.
         """
         self._called()
-        watch_optimizer(self, optimizer, model, accountant, loader)
+        watch_optimizer(self, optimizer, model, accountant, loader, unit)
 
     def own(
         self,
@@ -45,6 +52,7 @@ class Watch(Recorder):
         weights: Sequence[Any] = (),
         steps: int | None = None,
         epsilon: float | None = None,
+        unit: Unit = "interaction",
     ) -> None:
         """Say what a loop of your own states, before its first step.
 
@@ -52,18 +60,19 @@ class Watch(Recorder):
             noise_multiplier: σ over the norm, as the accountant has it.
             max_grad_norm: the norm C to which the gradient of a row is clipped.
             sample_rate: the probability with which a batch takes a row.
-            records: the number of rows that batches are drawn from; the interactions by default.
+            records: the number of rows that batches are drawn from; all by default.
             weights: the arrays or tensors that are trained, which are compared, and enlarged in
                 place.
             steps: the number of steps that are planned.
             epsilon: the ε that your accountant states.
+            unit: what a row is: an `interaction`, or all of a `user`.
 
         Raises:
             ConfigError: a number is not above 0, or it is called twice.
         """
         self._called()
-        count = self.records if records is None else records
-        self.begin(Setup(count, sample_rate, noise_multiplier, max_grad_norm, steps))
+        count = self.records[unit] if records is None else records
+        self.begin(Setup(count, sample_rate, noise_multiplier, max_grad_norm, steps, unit=unit))
         self.weights = lambda: weights
         self.accounted = lambda: (None, epsilon)
         self.enlarge(weights)
