@@ -24,7 +24,10 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _plain(part: Any) -> Any:
-    """Return a tensor without its gradient; anything else as it is."""
+    """Return a tensor without its gradient, and an array of JAX as one of numpy."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(part, jax.Array):
+        return np.asarray(part)
     return part.detach().cpu().numpy() if _is_tensor(part) else part
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.dp_training.forms import flat, shaped
+from dpaudit.audits.dp_training.jax_plans import watch_plan
 from dpaudit.audits.dp_training.opacus import watch_optimizer
 from dpaudit.audits.dp_training.recorder import Recorder
 from dpaudit.audits.dp_training.transcript import Place, Setup, Unit
@@ -20,27 +21,34 @@ class Watch(Recorder):
 
     def __call__(
         self,
-        optimizer: Any,
+        watched: Any,
         *,
         model: Any = None,
         accountant: Any = None,
         loader: Any = None,
         unit: Unit = "interaction",
-    ) -> None:
-        """Watch an optimizer of Opacus from here on.
+    ) -> Any:
+        """Watch an optimizer of Opacus, or a plan of jax-privacy, from here on.
 
         Args:
-            optimizer: what `make_private` returned.
+            watched: the optimizer that `make_private` returned; or the plan.
             model: the model, whose buffers are compared.
             accountant: the accountant, if a hook of your own calls it.
             loader: the loader of batches, as `make_private` returned it.
             unit: what batches take, and what is clipped: an `interaction`, or all of a `user`.
 
+        Returns:
+            The optimizer; or the plan to train with in place of the one that was given.
+
         Raises:
-            ConfigError: the optimizer is not one of Opacus, or is watched already.
+            ConfigError: it is no optimizer of Opacus and no plan, or is watched already.
         """
         self._called()
-        watch_optimizer(self, optimizer, model, accountant, loader, unit)
+        plans = sys.modules.get("jax_privacy.experimental.execution_plan")
+        if plans is not None and isinstance(watched, plans.DPExecutionPlan):
+            return watch_plan(self, watched, unit)
+        watch_optimizer(self, watched, model, accountant, loader, unit)
+        return watched
 
     def own(
         self,
