@@ -1,9 +1,15 @@
 """Which faults of trainings by DP-SGD are found, with their line, and which honest are accused.
 
     python bench/dp_training.py --seeds 20
+    python bench/dp_training.py --epsilons
 
 Faults are planted in a factorisation of 1000 random ratings of 200 users and 300 items, trained
 with Opacus or in a loop of its own. A line that is marked with `FAULT` is the right one.
+
+With `--epsilons` it prints the ε of trainings of the shape of MovieLens-100K: as stated, as seen in
+their steps, of a user, and as canaries in one run certify it. A canary is an interaction of a user
+and an item of its own, whose factors its gradient alone moves; a fair coin puts it into the data.
+Its score is the log-likelihood ratio of all steps.
 """
 
 from __future__ import annotations
@@ -22,9 +28,12 @@ from opacus.optimizers import DPOptimizer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from dpaudit.audits.dp_training import law
+from dpaudit.audits.dp_training.checks import measured_size
+from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.runs import Trainer, examined
 from dpaudit.audits.dp_training.verdict import Verdict
+from dpaudit.bounds.accounting import noise_multiplier
+from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
 from dpaudit.data.ratings import Ratings, Scale
 
 USERS, ITEMS, ROWS, BATCH = 200, 300, 1000, 64
@@ -471,7 +480,7 @@ def main(seeds: int, honest: int, names: tuple[str, ...] = ()) -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", "Full backward hook|Secure RNG")
     # What a fault implies takes longer than to find it.
-    with mock.patch.object(law, "_epsilon", return_value=4.0):
+    with mock.patch.object(Law, "epsilon", 4.0):
         for fault, (train, check) in FAULTS.items():
             if names and fault not in names:
                 continue
@@ -491,10 +500,120 @@ def main(seeds: int, honest: int, names: tuple[str, ...] = ()) -> None:
             print(f"honest {name}: accused {len(accused)} of {honest} {accused}", flush=True)
 
 
+SHAPE, RATINGS, BATCHES, STEPS, FACTORS = (943, 1682), 100_000, 0.0102, 488, 16
+DELTA, MEDIAN = 1e-5, 65
+
+
+class Canaries:
+    """A training with canaries whose coins are thrown, and their scores.
+
+    The score of a canary is Σ_t ln(1 − q + q exp((⟨S + Z, g⟩ − ‖g‖²/2)/σ²)), where g is its clipped
+    gradient at the weights before step t, and C = 1.
+    """
+
+    def __init__(self, noise_multiplier: float, share: float, canaries: int) -> None:
+        """Train with a share of the stated noise."""
+        self.noise_multiplier, self.share, self.count = noise_multiplier, share, canaries
+        self.coins = np.random.default_rng(1).random(canaries) < 0.5
+        self.scores = np.zeros(canaries)
+
+    def ratings(self) -> Ratings:
+        """Return random ratings, with the canaries whose coins say so."""
+        source, (users, items) = np.random.default_rng(0), SHAPE
+        cells = source.choice(users * items, RATINGS, replace=False)
+        own, highest = np.flatnonzero(self.coins), np.full(int(self.coins.sum()), 5.0)
+        user, item = (
+            np.append(*pair)
+            for pair in zip(np.divmod(cells, items), (own + users, own + items), strict=True)
+        )
+        value = np.append(source.integers(1, 6, RATINGS), highest)
+        return Ratings.build(user, item, value, users + self.count, items + self.count, Scale())
+
+    def train(self, interactions: Any, seed: int, watch: Any) -> None:
+        """Train, and add up the scores."""
+        source, table, sigma = (
+            np.random.default_rng(seed),
+            interactions.table,
+            self.noise_multiplier,
+        )
+        p, q = (source.normal(0, 0.1, (count, FACTORS)) for count in interactions.shape)
+        watch.own(noise_multiplier=sigma, max_grad_norm=1.0, sample_rate=BATCHES, weights=[p, q])
+        for _ in range(STEPS):
+            rows = np.flatnonzero(source.random(len(table.user)) < BATCHES)
+            users, items = table.user[rows], table.item[rows]
+            sums = [np.zeros_like(p), np.zeros_like(q)]
+            gradients = clipped(p[users], q[items], table.rating[rows])
+            for total, index, gradient in zip(sums, (users, items), gradients, strict=True):
+                np.add.at(total, index, gradient)
+            noise = [self.share * sigma * source.standard_normal(part.shape) for part in sums]
+            own = clipped(p[SHAPE[0] :], q[SHAPE[1] :], np.full(self.count, 5.0))
+            seen = [part + other for part, other in zip(sums, noise, strict=True)]
+            seen = seen[0][SHAPE[0] :], seen[1][SHAPE[1] :]
+            product = sum((a * b).sum(1) for a, b in zip(seen, own, strict=True))
+            self.scores += ratios(product, sum((part**2).sum(1) for part in own), sigma)
+            moves = watch.step(sums, noise, BATCHES * RATINGS, rows=len(rows))
+            p -= 0.5 * moves[0]
+            q -= 0.5 * moves[1]
+
+
+def clipped(p: Any, q: Any, values: Any) -> tuple[Any, Any]:
+    """Return the clipped gradients of rows by the factors of their users and items."""
+    error = 2 * ((p * q).sum(1) - values)[:, None]
+    norms = np.sqrt(((error * p) ** 2 + (error * q) ** 2).sum(1, keepdims=True))
+    return error * q / np.maximum(norms, 1), error * p / np.maximum(norms, 1)
+
+
+def ratios(product: Any, square: Any, sigma: float) -> Any:
+    """Return the log-likelihood ratios of a step, in which a batch takes a row with rate q."""
+    return np.logaddexp(np.log1p(-BATCHES), np.log(BATCHES) + (product - square / 2) / sigma**2)
+
+
+def bound(scores: Any, coins: Any) -> float:
+    """Return the ε that is certified with 95 % confidence."""
+    return one_run_scores_epsilon(scores, coins, delta=DELTA, seed=0).lower
+
+
+def power(sigma: float, share: float, canaries: int, claim: float, times: int = 20) -> float:
+    """Return how often canaries with gradients of norm C would refute a claim."""
+    refuted, source = 0, np.random.default_rng(2)
+    for _ in range(times):
+        coins, scores = source.random(canaries) < 0.5, np.zeros(canaries)
+        for _ in range(STEPS):
+            taken = coins & (source.random(canaries) < BATCHES)
+            scores += ratios(taken + share * sigma * source.standard_normal(canaries), 1.0, sigma)
+        refuted += bound(scores, coins) > claim
+    return refuted / times
+
+
+def epsilons(claims: tuple[float, ...], canaries: int) -> None:
+    """Print the ε of honest trainings and of those with half of the noise."""
+    for claim in claims:
+        sigma = noise_multiplier(claim, delta=DELTA, compositions=STEPS, sampling=BATCHES)
+        for share in (1.0, 0.5):
+            training = Canaries(sigma, share, canaries)
+            run = Trainer(training.train, "canaries", 3, DELTA).run(training.ratings())
+            law, size = Law.of(run.setup, STEPS, DELTA), measured_size(run.steps)
+            ends = [law.changed(noise=end).epsilon for end in (size.upper, size.lower)]
+            certified = bound(training.scores, training.coins)
+            of_user = law.changed(noise=share).of_user(MEDIAN)
+            refuted = power(sigma, share, canaries, claim)
+            print(
+                f"{share:g} of the noise: stated {claim:g}, observed {ends[0]:.4g} to "
+                f"{ends[1]:.4g}, of a user with {MEDIAN} rows {of_user:.3g}, "
+                f"{canaries} canaries certify {certified:.2g}, power {refuted:.2f}",
+                flush=True,
+            )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--honest", type=int, default=34)
     parser.add_argument("--faults", nargs="*", default=())
+    parser.add_argument("--epsilons", action="store_true")
+    parser.add_argument("--canaries", type=int, default=1000)
     options = parser.parse_args()
-    main(options.seeds, options.honest, tuple(options.faults))
+    if options.epsilons:
+        epsilons((1.0, 4.0, 10.0), options.canaries)
+    else:
+        main(options.seeds, options.honest, tuple(options.faults))

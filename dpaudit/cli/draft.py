@@ -215,7 +215,8 @@ def script_of(library: str | None, audit: Audit | None = None) -> Traversable | 
     It trains a library in an environment of its own, or is the training that is audited.
     """
     what = "training" if audit == "dp-training" else "model"
-    script = files("dpaudit.cli").joinpath("scripts", f"{library}_{what}.py")
+    name = f"{library}_{what}.py".replace("-", "_")
+    script = files("dpaudit.cli").joinpath("scripts", name)
     return script if script.is_file() else None
 
 
@@ -228,8 +229,8 @@ def _training(library: str) -> str:
     script = script_of(library, "dp-training")
     if script is None:
         raise ConfigError(
-            f"--recommender {library}: trainings by DP-SGD are audited with opacus, or own for a "
-            "loop of your own: name one of these"
+            f"--recommender {library}: trainings by DP-SGD are audited with opacus, jax-privacy, "
+            "or own for a loop of your own: name one of these"
         )
     return script.name.removesuffix(".py")
 

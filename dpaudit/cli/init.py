@@ -52,7 +52,7 @@ class _AuditType(click.Choice[str]):
     "--audit",
     type=_AuditType(["membership", "deletion", "dp-training"]),
     help="What is audited of a recommender: who is in its data, whether it forgets whom it is "
-    "asked to delete, or whether its training by DP-SGD (opacus, or own) is private.  "
+    "asked to delete, or whether its training by DP-SGD (opacus, jax-privacy, own) is private.  "
     "[default: membership]",
 )
 @click.option(

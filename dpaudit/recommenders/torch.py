@@ -25,6 +25,7 @@ from dpaudit.recommenders.networks.settings import (
     SEQUENTIAL,
     Name,
     Settings,
+    Unit,
     resolved,
 )
 
@@ -58,9 +59,11 @@ class Torch(base.Recommender):
     less adds or removes one term of norm `max_grad_norm` or less in the sum of each step that takes
     it, and scores and factors are (`epsilon(δ)`, δ)-differentially private for the addition or
     removal of one interaction. This takes PyTorch's numbers, which are rounded and drawn from a
-    seed of 31 bits, for exact and random, and the numbers of users and items for public. Neither
-    all interactions of a user together are covered, nor lists, which leave out what a user has
-    seen.
+    seed of 31 bits, for exact and random, and the numbers of users and items for public. All
+    interactions of a user together are not covered, unless `clip` is `user`: then a step takes
+    every user with probability `sampling_rate`, and clips the gradient of all their interactions
+    together, so that the guarantee is for the addition or removal of a user's whole history. Lists,
+    which leave out what a user has seen, are not covered.
 
     A parameter has its model's own default; one that the model does not read is refused.
 
@@ -78,6 +81,7 @@ class Torch(base.Recommender):
         noise_multiplier: standard deviation of the noise in units of `max_grad_norm`; 0 for
             training without clipping and noise.
         max_grad_norm: the norm to which gradients are clipped, 1 by default; read with noise.
+        clip: what a step with noise samples and clips as one: an `interaction`, or a `user`.
         device: where models without noise are trained.
     """
 
@@ -93,6 +97,7 @@ class Torch(base.Recommender):
     dropout: Annotated[float, Field(ge=0, le=0.95)] | None = None
     noise_multiplier: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     max_grad_norm: Annotated[float, Field(ge=1e-12, le=1e6)] | None = None
+    clip: Unit = "interaction"
     device: Literal["cpu", "cuda"] = "cpu"
 
     name: ClassVar[str] = "torch"
@@ -122,6 +127,10 @@ class Torch(base.Recommender):
             raise ValueError(
                 f"max_grad_norm = {self.max_grad_norm} is not read without noise_multiplier: "
                 "remove it"
+            )
+        if self.clip != "interaction" and not self.noise_multiplier:
+            raise ValueError(
+                f"clip = {self.clip!r} is not read without noise_multiplier: remove it"
             )
         if self.noise_multiplier and self.device != "cpu":
             raise ValueError(
@@ -210,7 +219,7 @@ class Torch(base.Recommender):
             if not self.noise_multiplier:
                 return trained_model(*what, self.device)
             norm = self.max_grad_norm or 1.0
-            return private_model(*what, self.steps, self.noise_multiplier, norm, watch)
+            return private_model(*what, self.steps, self.noise_multiplier, norm, self.clip, watch)
 
     def forgotten(self, fitted: Any, deletion: base.Deletion, seed: int) -> base.Fitted | None:
         """Return a trained model that has forgotten; see `Recommender.forgotten`.

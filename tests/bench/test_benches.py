@@ -58,8 +58,13 @@ SCRIPTS = {
     ),
     "dp_training": Bench(
         ("torch", "opacus"),
-        "dp_training.main(1, 0, ('half',))",
-        "half: noise-size found #, line right #, of #",
+        "dp_training.main(1, 0, ('half',)); dp_training.epsilons((4.0,), 20)",
+        "half: noise-size found #, line right #, of #\n"
+        + 2
+        * (
+            "# of the noise: stated #, observed # to #, of a user with # rows #, "
+            "# canaries certify #, power #\n"
+        ),
     ),
     "execution": Bench(
         ("distributed",),

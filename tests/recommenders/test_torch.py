@@ -80,6 +80,33 @@ def test_a_private_step_adds_the_clipped_gradient_of_each_record(model: Name) ->
 
 
 @NETWORKS
+def test_a_private_step_clips_all_interactions_of_a_user_together(model: Name) -> None:
+    network = training.FORMS[model](Settings(4, 1, 1.0, 0.01), blocks(), np.random.default_rng(1))
+    users, items = torch.tensor([3, 7]), torch.tensor([[1, 1, 4, 2, 5, 5], [9, 0, 3, 0, 8, 0]])
+    labels, counted = torch.zeros(items.shape), torch.ones(items.shape, dtype=torch.bool)
+    labels[:, ::3] = 1
+    counted[1, 3:] = False  # the second user has one interaction, the first has two
+    clip, expected = 0.2, []
+    for place, size in enumerate((6, 3)):
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            network(users[place, None], items[place, None, :size]),
+            labels[place, None, :size],
+            reduction="sum",
+        )
+        gradients = torch.autograd.grad(loss, network.parameters())
+        norm = math.sqrt(sum(float((part**2).sum()) for part in gradients))
+        assert norm > clip
+        expected.append([part * clip / norm for part in gradients])
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    optimizer = torch.optim.SGD(network.parameters(), 1.0)
+    training.private_step(network, optimizer, 1e-9, clip)(users, items, labels, counted)
+    for place, parameter in enumerate(network.parameters()):
+        moved = before[place] - parameter.detach()
+        clipped = sum(gradients[place] for gradients in expected)
+        np.testing.assert_allclose(moved, clipped, rtol=1e-3, atol=1e-6)
+
+
+@NETWORKS
 def test_noise_of_a_step_has_its_standard_deviation_for_an_empty_sample_too(model: Name) -> None:
     torch.manual_seed(1)
     none, nothing = np.zeros(0, np.int64), np.zeros(0, np.float32)
@@ -146,6 +173,7 @@ def test_a_version_of_opacus_that_clips_wrongly_is_refused(monkeypatch: Any) -> 
         ({"model": "multvae", "negatives": 3}, "negatives = 3 is not read by model = 'multvae'"),
         ({"model": "sasrec", "noise_multiplier": 1.0}, "model = 'sasrec' has no DP-SGD: remove it"),
         ({"max_grad_norm": 2.0}, "max_grad_norm = 2.0 is not read without noise_multiplier"),
+        ({"clip": "user"}, "clip = 'user' is not read without noise_multiplier: remove it"),
         ({"noise_multiplier": 1.0, "device": "cuda"}, "device = 'cuda' is not read with noise"),
         ({"model": "sasrec", "dimensions": 9, "heads": 2}, "heads = 2 does not divide dimensions"),
     ],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.transcript import Clipping, Setup, Step, Transcript, Vector
+from dpaudit.audits.dp_training.verdict import Verdict
 
 DELTA = 1e-5
 RECORDS, RATE, COORDINATES = 1000, 1 / 16, 2000
@@ -34,7 +35,7 @@ def transcript(
 ) -> Transcript:
     """Return a transcript of sums on a tenth of the coordinates, with σ = C = 1."""
     rng = np.random.default_rng(seed)
-    setup = Setup(RECORDS, RATE, 1.0, 1.0, 64.0, COORDINATES, steps=16)
+    setup = Setup(RECORDS, RATE, 1.0, 1.0, 16, divisor=64.0, coordinates=COORDINATES)
     made = []
     for index in range(steps):
         summed = np.zeros(COORDINATES, np.float32)
@@ -54,3 +55,8 @@ def transcript(
 def law(transcript: Transcript) -> Law:
     """Return what a transcript states."""
     return Law.of(transcript.setup, len(transcript.steps), DELTA)
+
+
+def failing(verdicts: Iterable[Verdict]) -> set[str]:
+    """Return the names of the checks that fail."""
+    return {verdict.check for verdict in verdicts if verdict.fails}

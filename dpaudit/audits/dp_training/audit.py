@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from dpaudit.auditor.plan import Plan
-from dpaudit.auditor.run import run_audit
 from dpaudit.audits.dp_training.config import DPTrainingConfig
 from dpaudit.audits.dp_training.runs import Trainer
-from dpaudit.audits.membership.audit import Audit
-from dpaudit.core import registry
+from dpaudit.audits.membership.audit import Audit, checked, recorded
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.interactions import given_ratings
 from dpaudit.execution.tasks import Progress
-from dpaudit.execution.workers import Workers
 
 
 def audit_dp_training(
@@ -59,35 +52,15 @@ def audit_dp_training(
         DataError: the interactions cannot be used.
         RunError: the training raises an exception.
     """
-    from dpaudit.execution.reporter import Reporter, interactive
-
     ratings = given_ratings(interactions)
     name = f"{train.__module__}:{train.__qualname__}"
     if epsilon is None:
         epsilon = Trainer(train, name, seed or 0, delta).run(ratings, gradients=True).stated
     if epsilon is None:
         raise ConfigError("no accountant of the training states an ε: give epsilon")
-    values = {
-        **({} if seed is None else {"seed": seed}),
-        **({"gate": list(gates)} if gates else {}),
-        "dp-training": {
-            "target": name,
-            "epsilon": epsilon,
-            "delta": delta,
-            "unit": unit,
-            "far": far,
-            "number_is_public": number_is_public,
-        },
-    }
-    try:
-        config = DPTrainingConfig.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(registry.first_problem(error, "audit_dp_training", (), values)) from error
+    claim = {"target": name, "epsilon": epsilon, "delta": delta, "unit": unit}
+    table = {**claim, "far": far, "number_is_public": number_is_public}
+    tables: dict[str, Any] = {"dp-training": table, **({"gate": list(gates)} if gates else {})}
+    config = checked(DPTrainingConfig, "audit_dp_training", seed=seed, **tables)
     config = config.model_copy(update={"dp-training": config.training.given(train)})
-    Plan(config).check_gates()
-    with Reporter() if progress is None and interactive() else nullcontext(progress) as shown:
-        workers = Workers()
-        record = run_audit(
-            config, workers=workers, progress=shown, allow_code=True, ratings=ratings
-        )
-    return Audit(record)
+    return Audit(recorded(config, ratings, progress))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from pydantic import BeforeValidator, Field, PrivateAttr, create_model, model_validator
@@ -12,10 +12,8 @@ from dpaudit.config.model import Model, Table, as_list
 from dpaudit.config.tables import Attack, DataConfig
 from dpaudit.core.foreign import import_object
 
-
-def _gate() -> list[Gate]:
-    """Return the gate of a config without one: the run stops at any fault."""
-    return [Gate(metric="dp-training.faults", max=0)]
+# The gate of a config without one: the run stops at any fault.
+_GATE = Gate(metric="dp-training.faults", max=0)
 
 
 class DPTraining(Table):
@@ -57,10 +55,7 @@ class DPTraining(Table):
         Raises:
             ConfigError: it cannot be imported.
         """
-        if self._given is not None:
-            return self._given
-        function = import_object(self.target, "dp-training.target")
-        return cast(Callable[..., Any], function)
+        return self._given or import_object(self.target, "dp-training.target")
 
     def given(self, train: Callable[..., Any]) -> DPTraining:
         """Return the table with a function in place of the target's."""
@@ -90,9 +85,7 @@ class _Tables(DataConfig):
 
     model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=0)] = []
     attack: Annotated[list[Attack], BeforeValidator(as_list), Field(max_length=0)] = []
-    gate: Annotated[
-        list[Gate], BeforeValidator(as_list), Field(max_length=500, default_factory=_gate)
-    ]
+    gate: Annotated[list[Gate], BeforeValidator(as_list), Field(max_length=500)] = [_GATE]
 
     @property
     def training(self) -> DPTraining:
@@ -103,16 +96,6 @@ class _Tables(DataConfig):
     def audited(self) -> Sequence[Stated]:
         """The training with its stated ε."""
         return [Stated(self.training.label, [self.training.epsilon])]
-
-    @property
-    def labels(self) -> Mapping[str, list[str]]:
-        """The label of the training."""
-        return {"dp-training": [self.training.label]}
-
-    @property
-    def numbers_per_point(self) -> int:
-        """The numbers that are measured."""
-        return 30
 
     @property
     def code(self) -> list[str]:

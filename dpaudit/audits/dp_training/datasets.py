@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from dpaudit.core.releases import Profile
 from dpaudit.core.streams import generator
 from dpaudit.data.ratings import Ratings
 
@@ -14,45 +14,24 @@ from dpaudit.data.ratings import Ratings
 BATCHES = 16
 
 
-def _of_rows(ratings: Ratings, users: Any, items: Any, values: Any, time: Any) -> Ratings:
-    """Return data of the same users, items and features with other rows."""
-    time = None if ratings.time is None else time
-    shape = ratings.n_users, ratings.n_items
-    rows = Ratings.build(users, items, values, *shape, ratings.scale, time=time)
-    columns: dict[str, Any] = {
-        name: getattr(rows, name) for name in ("user", "item", "value", "time")
-    }
-    return replace(ratings, **columns, sensitive=None)
-
-
-def _times(ratings: Ratings, kept: Any, more: int) -> Any:
-    """Return the times of kept rows, and the last one for further rows."""
-    if ratings.time is None:
-        return None
-    return np.append(ratings.time[kept], np.full(more, ratings.time.max()))
-
-
 def resized(ratings: Ratings, count: int, seed: int) -> Ratings:
-    """Return data with so many rows: without some, or with further ones that nobody has.
+    """Return data with so many rows: without some, or with one that nobody has.
 
     Args:
         ratings: the data.
-        count: at least 1, and at most the number of pairs of a user and an item.
+        count: at least 1, and at most one more than the ratings; then a user lacks an item.
         seed: decides which.
     """
-    rng, size = generator(seed, "resized"), ratings.n_users * ratings.n_items
+    rng = generator(seed, "resized")
     if count <= len(ratings):
-        kept = np.zeros(len(ratings), np.bool_)
-        kept[rng.permutation(len(ratings))[:count]] = True
-        return ratings.only(kept)
-    taken = ratings.user.astype(np.int64) * ratings.n_items + ratings.item
-    more, new = count - len(ratings), np.empty(0, np.int64)
-    while len(new) < more:
-        new = np.setdiff1d(np.append(new, rng.integers(size, size=2 * more + 16)), taken)
-    cells = np.append(taken, rng.permutation(new)[:more])
-    values = np.append(ratings.value, np.resize(ratings.value, more))
-    time = _times(ratings, slice(None), more)
-    return _of_rows(ratings, *np.divmod(cells, ratings.n_items), values, time)
+        return ratings.only(rng.permutation(len(ratings)) < count)
+    user = int(rng.choice(np.flatnonzero(np.diff(ratings.by_user.start) < ratings.n_items)))
+    items, values = ratings.profile(user).items, ratings.profile(user).values
+    item = rng.choice(np.setdiff1d(np.arange(ratings.n_items), items))
+    place = np.searchsorted(items, item)
+    value = ratings.scale.maximum
+    longer = Profile(np.insert(items, place, item), np.insert(values, place, value))
+    return ratings.with_profile(user, longer)
 
 
 def far(ratings: Ratings, count: int, seed: int) -> list[Ratings]:
@@ -68,19 +47,19 @@ def far(ratings: Ratings, count: int, seed: int) -> list[Ratings]:
     """
     rng, low, high = generator(seed, "far"), ratings.scale.minimum, ratings.scale.maximum
     values = (
-        low + high - ratings.value,
+        np.float32(low + high) - ratings.value,
         rng.permutation(ratings.value),
         rng.permutation(ratings.value),
-        np.full(len(ratings), high),
+        np.full(len(ratings), high, np.float32),
     )
     per_user, sets = np.bincount(ratings.user), []
     for index in range(count):
         items = ratings.item
         if index % len(values) == 2 or low == high:
-            drawn = [rng.choice(ratings.n_items, rows, replace=False) for rows in per_user]
-            items = np.concatenate([np.sort(one) for one in drawn])
-        chosen = values[index % len(values)]
-        sets.append(_of_rows(ratings, ratings.user, items, chosen, ratings.time))
+            drawn = [np.sort(rng.choice(ratings.n_items, n, replace=False)) for n in per_user]
+            items = np.concatenate(drawn).astype(np.int32)
+        value = values[index % len(values)]
+        sets.append(replace(ratings, item=items, value=value, sensitive=None))
     return sets
 
 
@@ -97,19 +76,13 @@ def triple(ratings: Ratings, rows: int, own: int, seed: int) -> list[Ratings]:
         own: how many of these are the user's.
         seed: decides which.
     """
-    last, items = ratings.n_users - 1, ratings.n_items
+    last, low, high = ratings.n_users - 1, ratings.scale.minimum, ratings.scale.maximum
     others = np.flatnonzero(ratings.user < last - 2)
-    kept = np.sort(generator(seed, "triple").permutation(others)[: rows - own])
-    chosen = generator(seed, "items").permutation(items)[: 3 * own].reshape(3, own)
-    low, high = ratings.scale.minimum, ratings.scale.maximum
-    users, values, time = (last - 2, last - 1, last), (high, low, low), _times(ratings, kept, own)
+    chosen = generator(seed, "triple").permutation(others)[: rows - own]
+    kept = ratings.only(np.isin(np.arange(len(ratings)), chosen))
+    items = generator(seed, "items").permutation(ratings.n_items)[: 3 * own].reshape(3, own)
+    values = np.repeat(np.array([[high], [low], [low]], np.float32), own, axis=1)
     return [
-        _of_rows(
-            ratings,
-            np.append(ratings.user[kept], np.full(own, user)),
-            np.append(ratings.item[kept], mine),
-            np.append(ratings.value[kept], np.full(own, value)),
-            time,
-        )
-        for user, mine, value in zip(users, chosen, values, strict=True)
+        kept.with_profile(last - 2 + index, Profile(np.sort(items[index]), values[index]))
+        for index in range(3)
     ]

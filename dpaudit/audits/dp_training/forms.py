@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,40 +15,36 @@ from dpaudit.audits.dp_training.transcript import Vector, kept
 def flat(values: Any) -> Vector:
     """Return arrays or tensors as one vector."""
     parts = values if isinstance(values, list | tuple) else [values]
-    vectors = [np.asarray(_plain(part), np.float32).reshape(-1) for part in parts]
-    return vectors[0] if len(vectors) == 1 else np.concatenate(vectors)
+    return np.concatenate([np.ravel(_plain(part)) for part in parts]).astype(np.float32, copy=False)
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _plain(part: Any) -> Any:
-    """Return a tensor without its gradient; anything else as it is."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(part, torch.Tensor):
-        return part.detach().cpu().numpy()
-    return part
+    """Return a tensor without its gradient, and an array of JAX as one of numpy."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(part, jax.Array):
+        return np.asarray(part)
+    return part.detach().cpu().numpy() if _is_tensor(part) else part
 
 
 def shaped(vector: Vector, like: Any) -> Any:
     """Return a vector in the form of arrays or tensors."""
     if isinstance(like, list | tuple):
-        ends = np.cumsum([0, *(np.size(_plain(part)) for part in like)])
-        return [
-            shaped(vector[low:high], part)
-            for part, (low, high) in zip(like, pairwise(ends), strict=True)
-        ]
-    torch, shape = sys.modules.get("torch"), np.shape(_plain(like))
-    array = vector.reshape(shape)
-    if torch is not None and isinstance(like, torch.Tensor):
-        return torch.from_numpy(np.ascontiguousarray(array)).to(like)
-    return array
+        ends = np.cumsum([np.size(_plain(part)) for part in like])
+        vectors = np.split(vector, ends[:-1])
+        return [shaped(one, part) for one, part in zip(vectors, like, strict=True)]
+    array = vector.reshape(np.shape(_plain(like)))
+    return like.new_tensor(array) if _is_tensor(like) else array
 
 
 def enlarge(weight: Any, factor: float) -> None:
     """Multiply a weight in place."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(weight, torch.Tensor):
-        weight.data.mul_(factor)
-    else:
-        weight *= factor
+    values = weight.data if _is_tensor(weight) else weight
+    values *= factor
 
 
 def state_of(weights: Sequence[Any], *others: Any) -> str:
@@ -73,6 +68,4 @@ def digest(returned: Any) -> str:
         return repr(plain)
     if isinstance(plain, Mapping):
         return " ".join(f"{key}: {digest(value)}" for key, value in plain.items())
-    if isinstance(plain, list | tuple):
-        return " ".join(map(digest, plain))
-    return ""
+    return " ".join(map(digest, plain)) if isinstance(plain, list | tuple) else ""

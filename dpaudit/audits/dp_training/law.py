@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
-from dpaudit.audits.dp_training.transcript import Setup
+from dpaudit.audits.dp_training.transcript import Setup, Unit
 from dpaudit.bounds.accounting import gaussian_mechanism_epsilon
 from dpaudit.bounds.gdp import gaussian_epsilon
 from dpaudit.bounds.training import sampled_epsilon, scale_epsilon, user_epsilon
 
+# The error probability of each check: how often it accuses a training that keeps its claim.
+ALPHA = 1e-5
+# The normal quantiles of this level, and of the power of 95 % with which a least fault is caught.
+CAUGHT = 4.26 + 1.64
 # Below this σ an accountant's grid is of no use; the ε there is above a thousand in one step.
 _LEAST = 1e-2
+# Checks ask for the same ε again and again.
+_accounted = cache(gaussian_mechanism_epsilon)
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,7 @@ class Law:
         steps: T.
         coordinates: k.
         delta: the claim's δ.
+        unit: what batches take and clip.
     """
 
     noise_multiplier: float
@@ -32,45 +40,42 @@ class Law:
     steps: int
     coordinates: int
     delta: float
+    unit: Unit = "interaction"
 
     @classmethod
     def of(cls, setup: Setup, steps: int, delta: float) -> Law:
         """Return the law that a training states."""
-        return cls(setup.noise_multiplier, setup.rate, steps, setup.coordinates, delta)
+        settled = setup.noise_multiplier, setup.rate, steps, setup.coordinates
+        return cls(*settled, delta, setup.unit)
 
     @property
     def epsilon(self) -> float:
         """The ε of all steps, from above; infinite without noise."""
         if self.noise_multiplier < _LEAST:
             return math.inf
-        return _epsilon(self.noise_multiplier, self.delta, self.steps, min(1.0, self.rate))
+        how = {"sampling": min(1.0, self.rate), "delta": self.delta}
+        return _accounted(self.noise_multiplier, compositions=self.steps, **how).value
 
-    def changed(
-        self, *, noise: float = 1.0, sensitivity: float = 1.0, rate: float | None = None
-    ) -> Law:
-        """Return the law with other noise, a larger norm of a row, or another rate.
+    def changed(self, *, noise: float = 1.0, **others: Any) -> Law:
+        """Return the law with other noise, or another `rate` or number of `steps`.
 
         Args:
-            noise: the noise's standard deviation, in units of the stated one.
-            sensitivity: the largest norm of a row's part of the sum, in units of C.
-            rate: q.
+            noise: the noise's standard deviation, in units of the stated one; of a row whose part
+                of the sum has a norm of s C, it is 1/s.
+            others: what else differs.
         """
-        multiplier = self.noise_multiplier * noise / sensitivity
-        return replace(self, noise_multiplier=multiplier, rate=self.rate if rate is None else rate)
+        return replace(self, noise_multiplier=self.noise_multiplier * noise, **others)
 
-    def of_steps(self, steps: int) -> Law:
-        """Return the law of another number of steps."""
-        return replace(self, steps=steps)
+    def taken(self, rows: int) -> float:
+        """Return the probability with which a batch takes one of a user's rows."""
+        return min(1.0, self.rate) if self.unit == "user" else 1 - (1 - min(1.0, self.rate)) ** rows
 
     def of_user(self, rows: int) -> float:
         """Return the ε of a user with so many rows."""
-        return user_epsilon(
-            rows,
-            self.noise_multiplier,
-            delta=self.delta,
-            compositions=self.steps,
-            sampling=self.rate,
-        )
+        if self.unit == "user":
+            return self.epsilon
+        how = {"sampling": self.rate, "delta": self.delta}
+        return user_epsilon(rows, self.noise_multiplier, compositions=self.steps, **how)
 
     def of_scale(self, ratio: float) -> float:
         """Return the ε of noise whose scale differs by a ratio in all steps."""
@@ -84,10 +89,3 @@ class Law:
     def of_shift(self, squared: float) -> float:
         """Return the ε of sums that differ in every batch, by Σ_t ‖ΔS_t‖²/C² in all."""
         return gaussian_epsilon(math.sqrt(squared) / self.noise_multiplier, self.delta)
-
-
-@cache
-def _epsilon(noise_multiplier: float, delta: float, steps: int, rate: float) -> float:
-    return gaussian_mechanism_epsilon(
-        noise_multiplier, delta=delta, compositions=steps, sampling=rate
-    ).value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,9 @@ from pydantic import ConfigDict, TypeAdapter
 
 from dpaudit.auditor.measure import Context, Measure, MetricKey, RecordPart, Subject, data_record
 from dpaudit.audits.dp_training.config import DPTraining, DPTrainingConfig
+from dpaudit.audits.dp_training.law import ALPHA
 from dpaudit.audits.dp_training.runs import Examined, Trainer, examined
-from dpaudit.audits.dp_training.transcript import Place
-from dpaudit.audits.dp_training.verdict import ALPHA, Verdict
+from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.config.origin import shown
 from dpaudit.core.estimate import Estimate
@@ -28,7 +28,6 @@ from dpaudit.record.values import Control
 
 Config = DPTrainingConfig
 _EXAMINED = TypeAdapter(Examined, config=ConfigDict(ser_json_inf_nan="strings"))
-_SOURCE = "Abadi et al. 2016, arXiv:1607.00133"
 _NAME = "transcript"
 # The checks that have to be made for a claim to count as tested; of clipping, one is enough.
 _CLIPPED = {"clipping", "sum"}
@@ -73,26 +72,18 @@ class TrainedModel:
     def points(self) -> list[records.PointRecord]:
         """Return the one point of its claim."""
         table = self.table
-        unit = "rating" if table.unit == "interaction" else "user"
+        number = ", the number of interactions" if table.number_is_public else ""
         claim = records.ClaimRecord(
             epsilon=table.epsilon,
             delta=table.delta,
-            adjacency=f"{unit}-add-remove",
+            adjacency=f"{'rating' if table.unit == 'interaction' else 'user'}-add-remove",
             observer="iterates",
-            public="the numbers of users and items"
-            + (", the number of interactions" if table.number_is_public else ""),
+            public=f"the numbers of users and items{number}",
             source="stated in the config",
             also=("values", "list", "factors"),
         )
-        return [
-            records.PointRecord(
-                model=self.label,
-                epsilon=table.epsilon,
-                sensitivity=None,
-                noise_scale=None,
-                claim=claim,
-            )
-        ]
+        shown = {"model": self.label, "epsilon": table.epsilon, "claim": claim}
+        return [records.PointRecord(**shown, sensitivity=None, noise_scale=None)]
 
 
 @dataclass(frozen=True)
@@ -134,17 +125,23 @@ class WatchedTraining(Subject[Config]):
     def attacks(self) -> Mapping[str, dict[str, Any]]:
         """Return the one observer of all steps."""
         title = "reads every step of the training, and compares it with others"
-        return {_NAME: {"name": _NAME, "title": title, "source": _SOURCE}}
+        source = "Abadi et al. 2016, arXiv:1607.00133"
+        return {_NAME: {"name": _NAME, "title": title, "source": source}}
 
 
 def _examined(table: DPTraining, ratings: Ratings, seed: int) -> str:
     """Run the training with all that is run beside it, and return what checks say, as JSON."""
-    counts = np.bincount(ratings.user)
-    rows = int(np.median(counts[counts > 0])) if table.unit == "user" else 1
+    rows = _median_rows(ratings) if table.unit == "user" else 1
     trainer = Trainer(table.training(), table.label, seed, table.delta)
     public, claim = table.number_is_public, table.epsilon
     found = examined(trainer, ratings, claim, own=rows, far=table.far, number_is_public=public)
     return _EXAMINED.dump_json(found).decode()
+
+
+def _median_rows(ratings: Ratings) -> int:
+    """Return the median number of rows of the users who have any."""
+    counts = np.bincount(ratings.user)
+    return int(np.median(counts[counts > 0]))
 
 
 class Checks(Measure[Config, TrainedModel]):
@@ -175,70 +172,55 @@ class Checks(Measure[Config, TrainedModel]):
         # Seeds of PyTorch and numpy have 32 bits.
         task = Task(work, context.seed % 2**31, self.subject.trials(), table.label, dear=True)
         found: Examined = _EXAMINED.validate_json(context.tasks(stage).run([task])[0])
-        law, untested = found.law, _open(found.verdicts)
+        law, untested = found.law, _untested(found.verdicts)
         yield records.PairRecord(
             model=table.label,
             pair=_NAME,
-            summary=f"{law.steps} steps of the training itself, with {law.coordinates:,} "
-            "coordinates each, and trainings on other data beside it",
+            summary=f"{law.steps} steps of {law.coordinates:,} coordinates, and others beside it",
         )
-        for metric, estimate, fields in _numbers(table, found, context.family.confidence):
-            yield MetricKey(metric, table.label, table.epsilon).measured(estimate, **fields)
+        key = partial(MetricKey, model=table.label, epsilon=table.epsilon)
+        yield from _numbers(table, found, context.family.confidence, key)
         for verdict in found.verdicts:
+            seen, exact = _seen(verdict), Estimate.exact(verdict.epsilon, "by the check")
+            said = {"outcome": verdict.outcome, "seen": seen, "least": verdict.least or None}
+            yield key("dp-training.check", check=verdict.check).measured(exact, **said)
             if verdict.fails or verdict.check in untested:
                 yield _finding(table, verdict)
         if found.stated is not None and found.stated > table.epsilon * (1 + 1e-3):
             yield records.FindingRecord(
                 model=table.label,
                 about="accountant",
-                text=f"The accountant states ε = {found.stated:.4g} at δ = {table.delta:g}, more "
-                f"than the claimed {table.epsilon:g}.",
+                text=f"The accountant states ε = {found.stated:.4g}, not {table.epsilon:g}.",
                 remedy="State the accountant's ε, or train with more noise or fewer steps.",
             )
         if table.unit == "interaction" and law.rate < 1:
-            counts = np.bincount(ratings.user)
-            for rows in sorted({_ROWS, int(np.median(counts[counts > 0]))}):
-                estimate = Estimate.exact(law.of_user(rows), "mixture of Gaussians")
-                key = MetricKey("dp-training.user-epsilon", table.label, table.epsilon, rows=rows)
-                yield key.measured(estimate)
+            for rows in sorted({_ROWS, _median_rows(ratings)}):
+                exact = Estimate.exact(law.of_user(rows), "mixture of Gaussians")
+                yield key("dp-training.user-epsilon", rows=rows).measured(exact)
 
 
 def _numbers(
-    table: DPTraining, found: Examined, confidence: float
-) -> Iterator[tuple[str, Estimate, dict[str, Any]]]:
-    """Yield metrics with their estimates and fields."""
-
-    def estimate(value: float, lower: float, upper: float, n: int, method: str) -> Estimate:
-        return Estimate(
-            value=value,
-            lower=lower,
-            upper=upper,
-            confidence=confidence,
-            alpha=2 * ALPHA,
-            n=n,
-            method=method,
-        )
-
-    size, failed = found.size, [verdict for verdict in found.verdicts if verdict.fails]
-    least, most = (found.law.changed(noise=end).epsilon for end in (size.upper, size.lower))
+    table: DPTraining, found: Examined, confidence: float, key: Callable[..., MetricKey]
+) -> Iterator[records.Measurement]:
+    """Yield the ε that is certified, the number of faults, and the ε at the measured noise."""
+    size, law = found.size, found.law
+    level: dict[str, Any] = {"confidence": confidence, "alpha": 2 * ALPHA}
+    least, most = (law.changed(noise=end).epsilon for end in (size.upper, size.lower))
     # Between the ends of the interval, which differ by about 1 %, ε is a power of the noise.
     share = math.log(size.upper / size.value) / math.log(size.upper / size.lower)
     value = least * (most / least) ** share if 0 < least < most < math.inf else most
-    implied = [verdict.epsilon for verdict in failed]
-    tried = None if failed else _control(table, found)
-    certified = max([value, *implied]), max([least, *implied]), math.inf
-    fields = {"pair": _NAME, "attack": _NAME, "control": tried}
-    yield "epsilon", estimate(*certified, found.law.steps, "transcript of the training"), fields
-    count = len(failed)
-    faults = count, count, count + len(_open(found.verdicts)), len(found.verdicts)
-    yield "dp-training.faults", estimate(*faults, "checks of one training"), {}
-    measured = estimate(value, least, most, size.coordinates, "measured noise, exact accounting")
-    yield "dp-training.epsilon", measured, {}
-    for verdict in found.verdicts:
-        seen = f"{verdict.text}{said_at(verdict.place)}"
-        said = {"check": verdict.check, "outcome": verdict.outcome, "seen": seen}
-        exact = Estimate.exact(verdict.epsilon, "by the check")
-        yield "dp-training.check", exact, {**said, "least": verdict.least or None}
+    method, count = "measured noise, exact accounting", size.n
+    measured = Estimate(value=value, lower=least, upper=most, n=count, method=method, **level)
+    yield key("dp-training.epsilon").measured(measured)
+    implied = [verdict.epsilon for verdict in found.verdicts if verdict.fails]
+    ends = {"value": max([value, *implied]), "lower": max([least, *implied]), "upper": math.inf}
+    certified = Estimate(**ends, n=law.steps, method="transcript of the training", **level)
+    control = None if implied else _control(table, found)
+    yield key("epsilon", pair=_NAME).measured(certified, attack=_NAME, control=control)
+    fails, total = len(implied), len(found.verdicts)
+    ends = {"value": fails, "lower": fails, "upper": fails + len(_untested(found.verdicts))}
+    faults = Estimate(**ends, n=total, method="checks of one training", **level)
+    yield key("dp-training.faults").measured(faults)
 
 
 def _control(table: DPTraining, found: Examined) -> Control:
@@ -261,7 +243,7 @@ def _control(table: DPTraining, found: Examined) -> Control:
     )
 
 
-def _open(verdicts: Sequence[Verdict]) -> set[str]:
+def _untested(verdicts: Sequence[Verdict]) -> set[str]:
     """Return the checks that a tested claim needs, and that were not made."""
     untested = {verdict.check for verdict in verdicts if verdict.outcome == "not tested"}
     return untested & _NEEDED | (_CLIPPED if untested >= _CLIPPED else set())
@@ -269,22 +251,25 @@ def _open(verdicts: Sequence[Verdict]) -> set[str]:
 
 def _finding(table: DPTraining, verdict: Verdict) -> records.FindingRecord:
     implied = f" (ε ≥ {at_least(verdict.epsilon)})" if verdict.epsilon else ""
-    what = "" if verdict.fails else "not tested: "
-    text = f"{what}{verdict.text}{implied}{said_at(verdict.place)}."
-    remedy = verdict.remedy and f"{verdict.remedy[0].upper()}{verdict.remedy[1:]}."
+    text = f"{'' if verdict.fails else 'not tested: '}{_seen(verdict, implied)}."
     return records.FindingRecord(
         model=table.label,
         about=verdict.check,
-        text=f"{text[0].upper()}{text[1:]}",
-        remedy=remedy,
+        text=_sentence(text),
+        remedy=verdict.remedy and _sentence(f"{verdict.remedy}."),
         undecided=True,
         metrics=("epsilon",),
     )
 
 
-def said_at(place: Place | None) -> str:
-    """Return a line in words: without the folders in which packages or users keep files."""
-    if place is None:
-        return ""
-    _, package, inside = place.file.rpartition("site-packages/")
-    return f", at {inside if package else shown(Path(place.file))}:{place.line}"
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def _seen(verdict: Verdict, implied: str = "") -> str:
+    """Return what was seen with its line: without the folders in which files are kept."""
+    if verdict.place is None:
+        return f"{verdict.text}{implied}"
+    _, package, inside = verdict.place.file.rpartition("site-packages/")
+    file = inside if package else shown(Path(verdict.place.file))
+    return f"{verdict.text}{implied}, at {file}:{verdict.place.line}"

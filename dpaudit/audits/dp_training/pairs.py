@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpaudit.audits.dp_training.law import Law
+from dpaudit.audits.dp_training.law import ALPHA, Law
 from dpaudit.audits.dp_training.transcript import Setup, Transcript, Vector
-from dpaudit.audits.dp_training.verdict import ALPHA, Verdict, failed, held, not_tested
+from dpaudit.audits.dp_training.verdict import Verdict, failed, held, judged, not_tested
 
+Changes = NDArray[np.float64]
 # What rounding changes of a sum, in units of C; and of its norm. A row that is clipped has at least
 # this part of its norm on coordinates of its own, or the check says nothing.
 _SAME, _ABOVE, _CLIPPED = 1e-4, 1.002, 0.5
@@ -44,93 +45,74 @@ def sums(runs: Sequence[Transcript], law: Law, own: int = 1) -> Verdict:
     if any(len({step.rows for step in alike}) > 1 for alike in steps):
         why = "batches of data sets of one size differ in size, so draws depend on what rows say"
         return not_tested("sum", why, "draw batches and negatives by numbers of rows and items")
-    parts = [_own(*(step.summed for step in alike)) for alike in steps]
-    if not all(math.isfinite(part.moved) for part in parts):
+    changes = np.array([_change(*(step.sums for step in alike)) for alike in steps])
+    if not np.isfinite(changes).all():
         return not_tested("sum", "gradients are not finite with weights that are enlarged")
-    verdict = _elsewhere([part.moved for part in parts], law, own)
-    return verdict or _judged([part.own for part in parts if part.moved > _SAME], law)
+    return _judged(changes[:, 0], changes[:, 1], law, own)
 
 
-class _Part(NamedTuple):
-    """What the row of the first data set does to the sum of a step.
-
-    Attributes:
-        own: the norm, in units of C, where the other two data sets agree.
-        moved: the norm everywhere.
-    """
-
-    own: float
-    moved: float
-
-
-def _own(one: Vector | None, second: Vector | None, third: Vector | None) -> _Part:
-    if one is None or second is None or third is None:
-        return _Part(0.0, 0.0)
-    if not one.shape == second.shape == third.shape:
-        return _Part(math.inf, math.inf)
-    change = one.astype(np.float64) - second
-    alone = np.abs(second - third) <= _SAME
-    return _Part(float(np.linalg.norm(change[alone])), float(np.linalg.norm(change)))
-
-
-def _elsewhere(changes: Sequence[float], law: Law, own: int) -> Verdict | None:
-    """Return a failure if more sums differ than batches take the row, by their number."""
+def _judged(alone: Changes, everywhere: Changes, law: Law, own: int) -> Verdict:
+    """Judge the norms by which sums change on coordinates of the row alone, and everywhere."""
     from scipy.stats import binom
 
     # Which batches take one of the rows is not known; so many do so by chance.
-    taken = 1 - (1 - min(1.0, law.rate)) ** own
-    most = int(binom.isf(ALPHA, len(changes), taken))
-    moved = [one for one in sorted(changes)[: max(0, len(changes) - most)] if one > _SAME]
-    if not moved:
-        return None
-    text = f"{len(moved)} batches without the row have another sum, by up to {max(moved):.3g} C, "
-    text += "as other rows are read in the light of it"
-    return failed("sum", text, law.of_shift(sum(change**2 for change in moved)))
-
-
-def _judged(changes: Sequence[float], law: Law) -> Verdict:
-    if not changes:
+    taken = int(binom.isf(ALPHA, len(alone), law.taken(own)))
+    others = np.sort(everywhere)[: max(0, len(alone) - taken)]
+    moved = others[others > _SAME]
+    if len(moved):
+        text = f"{len(moved)} batches without the row have another sum, by up to {moved.max():.3g} "
+        text += "C, as other rows are read in the light of it"
+        return failed("sum", text, law.of_shift(float((moved**2).sum())))
+    if not (everywhere > _SAME).any():
         return not_tested("sum", "what differs was in no batch", "make more steps")
-    largest = max(changes)
+    largest = float(alone.max())
     said = f"one unit changes the sum of a batch by {largest:.4g} C on its own coordinates"
     if largest > _ABOVE:
-        implied = law.changed(sensitivity=largest).epsilon
+        implied = law.changed(noise=1 / largest).epsilon
         return failed("sum", f"{said}, and by C at most if it is clipped", implied)
     if largest < _CLIPPED:
         why = f"{said}, so its gradient was not clipped, or is shared with others'"
         return not_tested("sum", why, "lower the norm")
-    return held("sum", f"{said}, in {len(changes)} batches", f"a change by {_ABOVE:g} C")
+    return held("sum", said, f"a change by {_ABOVE:g} C")
 
 
-def forced(one: Transcript, other: Transcript, words: str) -> Verdict:
+def _change(one: Vector | None, second: Vector | None, third: Vector | None) -> tuple[float, float]:
+    """Return what the row of the first data set does to the sum of a step.
+
+    Returns:
+        The norm of the change, in units of C, where the other two data sets agree; and everywhere.
+    """
+    if one is None or second is None or third is None:
+        return 0.0, 0.0
+    if not one.shape == second.shape == third.shape:
+        return math.inf, math.inf
+    change = one.astype(np.float64) - second
+    alone = np.abs(second - third) <= _SAME
+    return float(np.linalg.norm(change[alone])), float(np.linalg.norm(change))
+
+
+def forced(one: Transcript, other: Transcript) -> Verdict:
     """Check that a training with the same noised sums takes the same decisions.
 
     Args:
         one: the training.
         other: the training on other data.
-        words: which data these are.
     """
     difference = next(_differences(one, other), "")
-    if difference:
-        text = f"with the same noised sums, {difference} on {words}"
-        return failed("transcript", text, math.inf)
-    text = f"with the same noised sums, {len(one.steps)} steps and all that they decide are the "
+    decisions = difference or f"{len(one.steps)} steps and all that they decide are the same"
+    text = f"with the same noised sums, {decisions} on data with other values, users and items"
     least = "a decision that differs between these data sets"
-    return held("transcript", f"{text}same on {words}", least)
+    return judged("transcript", bool(difference), text, least)
 
 
 def _differences(one: Transcript, other: Transcript) -> Iterator[str]:
     """Yield what differs, as clauses."""
     if one.setup.coordinates != other.setup.coordinates:
-        yield (
-            f"the model has {other.setup.coordinates:,} instead of {one.setup.coordinates:,} "
-            "parameters"
-        )
-        return
+        sizes = f"{other.setup.coordinates:,} instead of {one.setup.coordinates:,}"
+        yield f"the model has {sizes} parameters"
     for index, (a, b) in enumerate(zip(one.steps, other.steps, strict=False)):
         if a.state != b.state:
-            yield (f"weights, buffers or learning rates before step {index + 1} differ")
-            return
+            yield f"weights, buffers or learning rates before step {index + 1} differ"
     if len(one.steps) != len(other.steps):
         more = "more than " if len(other.steps) > len(one.steps) else f"{len(other.steps)} and not "
         yield f"the training makes {more}{len(one.steps)} steps"
@@ -156,10 +138,9 @@ def by_number(setups: Sequence[tuple[Setup, Setup]], law: Law, claimed: float) -
         text = "neighbouring numbers of rows have the same divisor, noise and steps"
         return held("number", text, "a divisor, noise or number of steps that differs")
     text = f"{_numbers(one, other)}: this tells the number of rows, ε = {implied:.3g} by itself"
-    if implied > claimed:
-        return failed("number", text, implied)
+    text += "" if implied > claimed else ", less than is claimed"
     least = "a larger dependence than the claim"
-    return held("number", f"{text}, less than is claimed", least)
+    return judged("number", implied > claimed, text, least, implied)
 
 
 def _numbers(one: Setup, other: Setup) -> str:
@@ -185,5 +166,5 @@ def _of_number(one: Setup, other: Setup, law: Law) -> float:
     if not one.steps or not other.steps or one.steps == other.steps:
         return in_steps
     # The weights without gradient are a sum of T draws, so their scale grows with √T.
-    final = law.of_steps(1).of_scale(math.sqrt(other.steps / one.steps) / scale)
+    final = law.changed(steps=1).of_scale(math.sqrt(other.steps / one.steps) / scale)
     return max(in_steps, final)

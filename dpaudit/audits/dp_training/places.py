@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from types import FrameType
 from typing import Any
 
 from dpaudit.audits.dp_training.transcript import Place
 from dpaudit.audits.dp_training.verdict import Verdict
 
+# A line that a training executes, with a digest of its state before.
+Executed = tuple[Place, str]
 # The names of what draws noise, clips, reads all rows, counts, seeds and draws batches.
 _DRAWS = (
     "_generate_noise", "normal", "normal_", "randn", "randn_like", "standard_normal", "laplace",
@@ -27,16 +28,12 @@ _READS = (
 _COUNTS = ("attach_step_hook", "get_optimizer_hook_fn", "step_hook", "compute_epsilon")
 _SEEDS = ("Generator", "manual_seed", "default_rng", "RandomState", "seed")
 _MAKES = ("make_private", "make_private_with_epsilon")
-# Which part of a step a check is about, and what to look for in it, or in the training.
+# Which part of a step a check is about, and what to look for in it, or in the training; checks of
+# noise are about its draws.
 _ABOUT: Mapping[str, tuple[str, Sequence[str]]] = {
     "clipping": ("clip_and_accumulate", _CLIPS),
     "sum": ("clip_and_accumulate", _CLIPS),
-    "noise-missing": ("add_noise", _DRAWS),
-    "noise-repeated": ("add_noise", _DRAWS),
-    "noise-reused": ("add_noise", _DRAWS),
     "noise-seed": ("add_noise", _SEEDS),
-    "noise-size": ("add_noise", _DRAWS),
-    "noise-shape": ("add_noise", _DRAWS),
     "noise-scale": ("scale_grad", ()),
     "batch-rate": ("", _COUNTS),
     "batch-shape": ("", (*_MAKES, "DataLoader", "permutation", "shuffle", "choice")),
@@ -61,11 +58,12 @@ def blamed(verdict: Verdict, places: Mapping[str, Place]) -> Verdict:
     watch = places["watch"]
     if verdict.check == "number":
         return verdict.at(_divisor(places) or watch)
-    part, names = _ABOUT[verdict.check]
+    part, names = _ABOUT.get(verdict.check, ("add_noise", _DRAWS))
     if verdict.check == "sum" and "without the row" in verdict.text:
         part, names = "", _READS
     method = places.get(part)
-    if method is not None and _is_users(method, watch):
+    # What stands in an installed package is the library's, unless the training does as well.
+    if method is not None and ("site-packages" not in method.file or method.file == watch.file):
         return verdict.at(_call(method, names) or method)
     call = _call(watch, names)
     return verdict.at(call or places.get("step") or _call(watch, _MAKES) or watch)
@@ -79,11 +77,6 @@ def _divisor(places: Mapping[str, Place]) -> Place | None:
     lines = enumerate(linecache.getlines(engine.__file__), 1)
     divides = [number for number, line in lines if "expected_batch_size =" in line]
     return Place(engine.__file__, divides[0]) if divides else None
-
-
-def _is_users(place: Place, watch: Place) -> bool:
-    """Whether a line is not in an installed package."""
-    return "site-packages" not in place.file or place.file == watch.file
 
 
 def _call(place: Place, names: Sequence[str]) -> Place | None:
@@ -120,50 +113,41 @@ def _name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-@dataclass(eq=False)
-class Trace:
-    """The lines of the user's code that a training executes, with the state before each.
+def traced(folder: str, state: Callable[[], str], train: Callable[[], Any]) -> list[Executed]:
+    """Train, and return the lines of the user's code that are executed.
 
-    Attributes:
+    Args:
         folder: the folder of the user's code.
         state: returns a digest of weights, buffers and learning rates.
-        lines: the file and line of each, with the digest.
+        train: trains.
     """
+    lines: list[Executed] = []
 
-    folder: str
-    state: Callable[[], str]
-    lines: list[tuple[str, int, str]] = field(default_factory=list)
-
-    @contextmanager
-    def on(self) -> Iterator[None]:
-        """Trace what runs inside."""
-        before = sys.gettrace()
-        sys.settrace(self._called)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-
-    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def enter(frame: FrameType, event: str, argument: Any) -> Any:
         file = frame.f_code.co_filename
-        inside = file.startswith(self.folder) and "site-packages" not in file
-        return self._line if inside else None
+        return record if file.startswith(folder) and "site-packages" not in file else None
 
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def record(frame: FrameType, event: str, argument: Any) -> Any:
         # After a function returns, the line that called it goes on.
         at = frame.f_back if event == "return" else frame
         if event in ("line", "return") and at is not None:
-            self.lines.append((at.f_code.co_filename, at.f_lineno, self.state()))
-        return self._line
+            lines.append((Place(at.f_code.co_filename, at.f_lineno), state()))
+        return record
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        train()
+    finally:
+        sys.settrace(before)
+    return lines
 
 
-def parting(one: Trace, other: Trace) -> Place | None:
+def parting(one: Sequence[Executed], other: Sequence[Executed]) -> Place | None:
     """Return the line after which two trainings with the same noised sums part; None if none does.
 
     They execute other lines there, or have another state.
     """
-    for index, (a, b) in enumerate(zip(one.lines, other.lines, strict=False)):
-        if a != b and index:
-            return Place(*one.lines[index - 1][:2])
-    shorter = min(len(one.lines), len(other.lines))
-    return Place(*one.lines[shorter - 1][:2]) if shorter else None
+    both = zip(one, other, strict=False)
+    shared = [place for (place, _), _ in takewhile(lambda lines: lines[0] == lines[1], both)]
+    return shared[-1] if shared else None

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from dpaudit.audits.dp_training.forms import digest, state_of
+from dpaudit.audits.dp_training.forms import digest, enlarge, state_of
 from dpaudit.audits.dp_training.transcript import Place, Setup, Step, Transcript, Vector
 from dpaudit.core.errors import ConfigError
 
 # How many numbers of all noised sums are kept, to be put in place in other trainings.
 _MOST = 2**27
-TWICE = "watch is called twice in one training: call it once"
 
 
 class Enough(BaseException):
@@ -50,15 +48,22 @@ class Recorder:
 
     Attributes:
         wanted: what is wanted.
-        records: the number of interactions, unless the training says what its rows are.
+        records: the numbers of interactions and of users, of which one is that of its rows.
         setup: what was settled; None before.
         places: the lines that are to blame if a part of a step is at fault.
+        weights: returns the weights and buffers.
+        rates: returns the learning rates.
+        accounted: returns the number of steps that an accountant counted, and the ε that it
+            states; None for what is not known.
     """
 
     wanted: Wanted
-    records: int
+    records: Mapping[str, int]
     setup: Setup | None = None
     places: dict[str, Place] = field(default_factory=dict)
+    weights: Callable[[], Sequence[Any]] = list
+    rates: Callable[[], Any] = list
+    accounted: Callable[[], tuple[int | None, float | None]] = lambda: (None, None)
     _steps: list[Step] = field(default_factory=list)
     _gradients: list[Vector] = field(default_factory=list)
 
@@ -66,10 +71,8 @@ class Recorder:
         """Settle what holds for all steps.
 
         Raises:
-            ConfigError: a number is not above 0, or it is called twice.
+            ConfigError: a number is not above 0.
         """
-        if self.setup is not None:
-            raise ConfigError(TWICE)
         for name in ("records", "rate", "noise_multiplier", "bound"):
             value = getattr(setup, name)
             if not 0 < value < math.inf:
@@ -79,18 +82,13 @@ class Recorder:
                 )
         self.setup = setup
 
-    def settle(self, **changes: Any) -> None:
-        """Complete what is settled with what the first step shows."""
-        if self.setup is not None and not self._steps:
-            self.setup = replace(self.setup, **changes)
+    def enlarge(self, weights: Sequence[Any]) -> None:
+        """Multiply weights in place by the wanted factor."""
+        for weight in weights if self.wanted.enlarged != 1 else ():
+            enlarge(weight, self.wanted.enlarged)
 
     def see(
-        self,
-        summed: Vector,
-        noised: Vector,
-        divisor: float,
-        scale: float | None = None,
-        **seen: Any,
+        self, summed: Vector, noised: Vector, divisor: float, scale: float = 0.0, **seen: Any
     ) -> Vector | None:
         """Record a step; return the G to put in place, or None.
 
@@ -98,8 +96,8 @@ class Recorder:
             summed: S.
             noised: G D.
             divisor: D.
-            scale: σC of this step; that of the setup if None.
-            seen: `rows`, `clipping` and `state`.
+            scale: σC of this step; 0 for that of the setup.
+            seen: `rows` and `clipping`.
 
         Raises:
             Enough: enough was seen.
@@ -113,9 +111,11 @@ class Recorder:
                 f"the gradient of step {index + 1} is not finite: lower the learning rate, or "
                 "correct the loss"
             )
+        if not index:
+            self.setup = replace(self.setup, divisor=divisor, coordinates=noised.size)
         scale = scale or self.setup.noise_multiplier * self.setup.bound
-        bound = self.setup.bound if wanted.sums else None
-        self._steps.append(Step.of(summed, noised, divisor, scale, bound, **seen))
+        seen["sums"] = (summed / self.setup.bound).astype(np.float32) if wanted.sums else None
+        self._steps.append(Step.of(summed, noised, divisor, scale, state=self.state(), **seen))
         if wanted.gradients and (index + 1) * noised.size <= _MOST:
             self._gradients.append(noised / np.float32(divisor))
         if index + 1 == wanted.steps:
@@ -127,29 +127,29 @@ class Recorder:
             raise Enough
         return wanted.forced[index]
 
-    def transcript(self, weights: Sequence[Any], returned: Any, **known: Any) -> Transcript:
+    def state(self) -> str:
+        """Return a digest of weights, buffers and learning rates; empty if none is known."""
+        weights = self.weights()
+        return state_of(weights, self.rates()) if len(weights) else ""
+
+    def transcript(self, returned: Any, *, finished: bool) -> Transcript:
         """Return what was seen.
 
         Args:
-            weights: the trained weights.
             returned: what the training returned.
-            known: `counted`, `stated` and `finished`.
+            finished: whether it ended by itself.
 
         Raises:
-            ConfigError: it made no step.
+            ConfigError: the training was not watched, or made no step.
         """
+        if "watch" not in self.places:
+            raise ConfigError(
+                "the training calls no watch: add watch(optimizer, …) after make_private, or "
+                "watch.own(…) and watch.step(…) to a loop of your own"
+            )
         if self.setup is None or not self._steps:
             raise ConfigError("the training makes no step that is watched: watch its optimizer")
-        final = f"{state_of(weights)} {digest(returned)}" if known["finished"] else ""
-        whole = len(self._gradients) == len(self._steps)
-        gradients = tuple(self._gradients) if whole else ()
-        places, steps = dict(self.places), tuple(self._steps)
-        return Transcript(self.setup, steps, final=final, forced=gradients, places=places, **known)
-
-
-def caller(file: str) -> Place:
-    """Return the line that called a module."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename in (__file__, file):
-        frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno)
+        counted, stated = self.accounted()
+        final = f"{state_of(self.weights())} {digest(returned)}" if finished else ""
+        forced = self._gradients if len(self._gradients) == len(self._steps) else ()
+        return Transcript(self.setup, self._steps, counted, stated, final, forced, self.places)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dpaudit.audits.dp_training import checks, datasets, pairs
 from dpaudit.audits.dp_training.law import Law
-from dpaudit.audits.dp_training.places import Trace, blamed, parting
+from dpaudit.audits.dp_training.places import Executed, blamed, parting, traced
 from dpaudit.audits.dp_training.recorder import Enough, Wanted
-from dpaudit.audits.dp_training.transcript import Setup, Transcript, Vector
+from dpaudit.audits.dp_training.transcript import Setup, Transcript
 from dpaudit.audits.dp_training.verdict import Verdict, not_tested
 from dpaudit.audits.dp_training.watch import Watch
 from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.estimate import Estimate
 from dpaudit.core.foreign import foreign
 from dpaudit.data.interactions import Interactions
 from dpaudit.data.ratings import Ratings
@@ -59,35 +60,33 @@ class Trainer:
             ConfigError: the training is not watched.
             RunError: the training raises an exception.
         """
-        watch = Watch(Wanted(self.delta, **wanted), len(ratings))
-        returned, finished = self._trained(ratings, offset, watch)
-        return watch.transcript(finished=finished, returned=returned)
+        return self._watched(self._watch(ratings, **wanted), ratings, offset)
 
-    def traced(self, ratings: Ratings, folder: str, forced: Sequence[Vector]) -> Trace:
-        """Train on data with these noised sums, and return the lines of a folder that it executes.
+    def traced(self, ratings: Ratings, base: Transcript) -> list[Executed]:
+        """Train on data with a training's noised sums, and return the lines that are executed.
 
         Raises:
             RunError: the training raises an exception.
         """
-        watch = Watch(Wanted(self.delta, forced=forced), len(ratings))
-        trace = Trace(folder, watch.state)
-        with trace.on():
-            self._trained(ratings, 0, watch)
-        return trace
+        folder = os.path.dirname(base.places["watch"].file)
+        watch = self._watch(ratings, forced=base.forced)
+        return traced(folder, watch.state, lambda: self._watched(watch, ratings))
 
-    def _trained(self, ratings: Ratings, offset: int, watch: Watch) -> tuple[Any, bool]:
-        """Return what the training returned, and whether it ended by itself."""
-        with foreign(self._failed):
+    def _watch(self, ratings: Ratings, **wanted: Any) -> Watch:
+        records = {"interaction": len(ratings), "user": ratings.n_users}
+        return Watch(Wanted(self.delta, **wanted), records)
+
+    def _watched(self, watch: Watch, ratings: Ratings, offset: int = 0) -> Transcript:
+        name, returned, finished = f"{self.name} with seed {self.seed}", None, False
+        with foreign(lambda problem: RunError(f"{name} raised {problem}: correct it")):
             try:
-                return self.train(Interactions.of(ratings), self.seed + offset, watch), True
+                returned = self.train(Interactions.of(ratings), self.seed + offset, watch)
+                finished = True
             except BaseException as error:
                 # A training may convert what ends it.
-                if isinstance(error, Enough) or isinstance(error.__cause__, Enough):
-                    return None, False
-                raise
-
-    def _failed(self, problem: str) -> RunError:
-        return RunError(f"{self.name} with seed {self.seed} raised {problem}: correct it")
+                if not isinstance(error, Enough) and not isinstance(error.__cause__, Enough):
+                    raise
+        return watch.transcript(returned, finished=finished)
 
 
 class Examined(NamedTuple):
@@ -102,7 +101,7 @@ class Examined(NamedTuple):
 
     verdicts: list[Verdict]
     law: Law
-    size: checks.Size
+    size: Estimate
     stated: float | None
 
 
@@ -131,59 +130,44 @@ def examined(
     """
     base = trainer.run(ratings, gradients=True)
     law = Law.of(base.setup, len(base.steps), trainer.delta)
-    _check_repeats(base, trainer.run(ratings, steps=1))
+    again = trainer.run(ratings, steps=1)
+    one, two = base.steps[0], again.steps[0]
+    # The noise may be the operating system's, so that alone may differ.
+    if (one.rows, one.state, base.setup) != (two.rows, two.state, again.setup):
+        raise ConfigError(
+            "the training is not repeated by its seed, so no two can be compared: seed all that it "
+            "draws, as with torch.manual_seed(seed) in its first line"
+        )
     stress = _attempted(trainer, ratings, steps=_STRESSED, enlarged=_ENLARGED)
     verdicts = checks.of_transcript(base, law, stress)
     verdicts.append(checks.seeds(base, trainer.run(ratings, steps=1, offset=1)))
-    verdicts.append(_forced(trainer, ratings, base, datasets.far(ratings, far, trainer.seed)))
+    verdicts.append(_forced(trainer, ratings, base, far))
     verdicts.append(_sums(trainer, ratings, base, own))
     if verdicts[0].fails and verdicts[-1].outcome == "holds":
         # As of gradients that are normalised, whatever their norm.
         why = f"{verdicts[0].text}, and {verdicts[-1].text}: rows are clipped in another way"
         verdicts[0] = not_tested("clipping", why)
     if not number_is_public:
-        setups = list(_neighbours(trainer, ratings, base.setup))
-        verdicts.append(pairs.by_number(setups, law, claimed))
+        verdicts.append(pairs.by_number(_neighbours(trainer, ratings, base.setup), law, claimed))
     located = [blamed(verdict, base.places) for verdict in verdicts]
     return Examined(located, law, checks.measured_size(base.steps), base.stated)
 
 
-def _forced(
-    trainer: Trainer, ratings: Ratings, base: Transcript, sets: Sequence[Ratings]
-) -> Verdict:
+def _forced(trainer: Trainer, ratings: Ratings, base: Transcript, far: int) -> Verdict:
     """Compare trainings with the same noised sums; where one differs, find the line."""
-    words = "data with other values, users and items"
     verdict = not_tested("transcript", "the noised sums are too large to be kept")
-    for data in sets if base.forced else ():
+    for data in datasets.far(ratings, far if base.forced else 0, trainer.seed):
         other = trainer.run(data, forced=base.forced)
         if other.final != base.final:
             # What no training repeats, such as a time that it returns, is no decision.
             again = trainer.run(ratings, forced=base.forced)
             other = replace(other, final=base.final) if again.final != base.final else other
-        verdict = pairs.forced(base, other, words)
-        if verdict.fails and "parameters" in verdict.text:
-            return verdict
+        verdict = pairs.forced(base, other)
         if verdict.fails:
-            folder = os.path.dirname(base.places["watch"].file)
-            traces = [trainer.traced(each, folder, base.forced) for each in (ratings, data)]
-            return verdict.at(parting(*traces))
+            if base.setup.coordinates != other.setup.coordinates:
+                return verdict
+            return verdict.at(parting(trainer.traced(ratings, base), trainer.traced(data, base)))
     return verdict
-
-
-def _check_repeats(base: Transcript, again: Transcript) -> None:
-    """Refuse a training that its seed does not repeat, as no two could be compared.
-
-    Its noise may be of the operating system, so that alone may differ.
-
-    Raises:
-        ConfigError: it does not.
-    """
-    one, two = base.steps[0], again.steps[0]
-    if (one.rows, one.state, base.setup) != (two.rows, two.state, again.setup):
-        raise ConfigError(
-            "the training is not repeated by its seed, so no two can be compared: seed all that it "
-            "draws, as with torch.manual_seed(seed) in its first line"
-        )
 
 
 def _attempted(trainer: Trainer, ratings: Ratings, **wanted: Any) -> Transcript | None:
@@ -222,14 +206,12 @@ def _sums(trainer: Trainer, ratings: Ratings, base: Transcript, own: int) -> Ver
     return verdict
 
 
-def _neighbours(trainer: Trainer, ratings: Ratings, base: Setup) -> Iterator[tuple[Setup, Setup]]:
-    """Yield the setups of neighbouring numbers of rows, by running the training's first step."""
-    count, seed = len(ratings), trainer.seed
-
-    def of(rows: int) -> Setup:
-        return trainer.run(datasets.resized(ratings, rows, seed), steps=1).setup
-
-    if count > 1:
-        yield base, of(count - 1)
-    if count < ratings.n_users * ratings.n_items:
-        yield of(count + 1), base
+def _neighbours(trainer: Trainer, ratings: Ratings, base: Setup) -> list[tuple[Setup, Setup]]:
+    """Return the setups of neighbouring numbers of rows, by running the training's first step."""
+    less, more = (
+        trainer.run(datasets.resized(ratings, rows, trainer.seed), steps=1).setup
+        if 0 < rows <= ratings.n_users * ratings.n_items
+        else base
+        for rows in (len(ratings) - 1, len(ratings) + 1)
+    )
+    return [(base, less), (more, base)]

@@ -20,12 +20,6 @@ _NOTES = (
     "both are tested above. The ε of a user is that of all their rows together, by a mixture of "
     "Gaussians; an accountant's ε is about one row.",
 )
-_UNTRIED = (
-    "Whether the numbers behind the noise are random: a generator with a short seed, or one that "
-    "is not secret, passes.",
-    "Faults that these data and seeds do not show, such as a decision that is taken seldom.",
-    "An attacker who sees the final model alone, who learns less than one who sees all steps.",
-)
 
 
 class DPTrainingSections(Sections):
@@ -49,10 +43,8 @@ class DPTrainingSections(Sections):
     def leaks(self, model: ModelRecord) -> Iterator[str]:
         """Yield how many checks the training fails."""
         outcomes = [one.outcome for one in digest.of(self.result, "dp-training.check")]
-        yield (
-            f"Of {len(outcomes)} checks of its steps the training fails {outcomes.count('fails')}, "
-            f"and {outcomes.count('not tested')} could not be made."
-        )
+        fails, untested = outcomes.count("fails"), outcomes.count("not tested")
+        yield f"Of {len(outcomes)} checks it fails {fails}, and {untested} could not be made."
 
     def attacker(self) -> str:
         """Return who observes."""
@@ -63,7 +55,12 @@ class DPTrainingSections(Sections):
 
     def untried(self) -> Iterator[str]:
         """Yield what the checks do not see."""
-        yield from _UNTRIED
+        yield (
+            "Whether the numbers behind the noise are random: a generator with a short seed, or "
+            "one that is not secret, passes."
+        )
+        yield "Faults that these data and seeds do not show, such as a decision taken seldom."
+        yield "An attacker who sees the final model alone, and learns less than one of all steps."
 
     def brief(self) -> list[Table]:
         """Return the checks that the training does not keep, with all that was seen of them."""

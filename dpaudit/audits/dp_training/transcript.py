@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpaudit.core.streams import generator
 
 Vector = NDArray[np.float32]
+Unit = Literal["interaction", "user"]
 # Noise below this, in units of σC, is none but for rounding.
 _NONE = 1e-4
 # How many coordinates of a step are kept for comparisons between steps, and how many are compared
@@ -37,8 +38,7 @@ class Place(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True)
-class Clipping:
+class Clipping(NamedTuple):
     """What clipping did to the rows of a batch.
 
     Attributes:
@@ -66,7 +66,7 @@ class Step:
         free_squares: Σ (G D/(σC))² over these.
         rows: the number of rows in the batch; None if it is not known.
         clipping: what clipping did, where the gradient of each row is known.
-        summed: S/C `(k,)`; None if it is not kept.
+        sums: S/C `(k,)`; None if it is not kept.
         state: a digest of weights, buffers and learning rates before the step.
     """
 
@@ -81,19 +81,11 @@ class Step:
     free_squares: float
     rows: int | None = None
     clipping: Clipping | None = None
-    summed: Vector | None = None
+    sums: Vector | None = None
     state: str = ""
 
     @classmethod
-    def of(
-        cls,
-        summed: Vector,
-        noised: Vector,
-        divisor: float,
-        scale: float,
-        bound: float | None = None,
-        **seen: Any,
-    ) -> Step:
+    def of(cls, summed: Vector, noised: Vector, divisor: float, scale: float, **seen: Any) -> Step:
         """Return what checks need of a step.
 
         Args:
@@ -101,8 +93,7 @@ class Step:
             noised: S + Z, as G D `(k,)`.
             divisor: D.
             scale: σC, above 0.
-            bound: C, if S is kept.
-            seen: `rows`, `clipping` and `state`.
+            seen: `rows`, `clipping`, `sums` and `state`.
         """
         noise = (noised.astype(np.float64) - summed) / scale
         alone, squared = noised[summed == 0], noise**2
@@ -116,7 +107,6 @@ class Step:
             repeated=_repeated(alone),
             free=len(alone),
             free_squares=float(np.square(alone / scale, dtype=np.float64).sum()),
-            summed=None if bound is None else (summed / bound).astype(np.float32),
             **seen,
         )
 
@@ -146,20 +136,22 @@ class Setup:
         rate: the probability with which a batch takes a row, as the accountant has it.
         noise_multiplier: σ.
         bound: C.
-        divisor: D.
         steps: the number of steps of an epoch, or that are planned; None if it is not known.
-        coordinates: the number of coordinates.
         poisson: whether the sampler is known to take each row by itself; None if it is not known.
+        unit: what a row is, which is clipped: an interaction, or all of a user.
+        divisor: D, which the first step shows.
+        coordinates: the number of coordinates, which the first step shows.
     """
 
     records: int
     rate: float
     noise_multiplier: float
     bound: float
-    divisor: float
-    coordinates: int
     steps: int | None = None
     poisson: bool | None = None
+    unit: Unit = "interaction"
+    divisor: float = 0.0
+    coordinates: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +163,6 @@ class Transcript:
         steps: its steps, in order.
         counted: the number of steps that the accountant counted; None without an accountant.
         stated: the ε that the accountant states at the claim's δ; None without one.
-        finished: whether the training ended by itself.
         final: a digest of the weights and of what the training returned; empty if it was ended.
         forced: G of each step, to put in place in other trainings; empty if it is not kept.
         places: the lines that are to blame if a part of a step is at fault.
@@ -181,7 +172,6 @@ class Transcript:
     steps: Sequence[Step]
     counted: int | None = None
     stated: float | None = None
-    finished: bool = True
     final: str = ""
     forced: Sequence[Vector] = ()
     places: Mapping[str, Place] = field(default_factory=dict)

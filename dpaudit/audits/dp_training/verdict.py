@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from dpaudit.audits.dp_training.transcript import Place
 
 Outcome = Literal["fails", "holds", "not tested"]
-# The error probability of each check: how often it accuses a training that keeps its claim.
-ALPHA = 1e-5
-# The normal quantiles of this level, and of the power of 95 % with which a least fault is caught.
-CAUGHT = 4.26 + 1.64
 # What to do where a check fails.
 _REMEDIES: Mapping[str, str] = {
     "clipping": "clip the gradient of each row over all parameters to the norm C, before the sum",
@@ -75,11 +72,11 @@ def held(check: str, text: str, least: str) -> Verdict:
     return Verdict(check, "holds", text, least=least)
 
 
+def judged(check: str, fault: bool, text: str, least: str, epsilon: float = math.inf) -> Verdict:
+    """Return `failed` if there is a fault, which implies an infinite ε by default, else `held`."""
+    return failed(check, text, epsilon) if fault else held(check, text, least)
+
+
 def not_tested(check: str, why: str, remedy: str = "") -> Verdict:
     """Return that a check could not be made, and why."""
     return Verdict(check, "not tested", why, remedy=remedy)
-
-
-def failing(verdicts: Sequence[Verdict]) -> set[str]:
-    """Return the names of the checks that fail."""
-    return {verdict.check for verdict in verdicts if verdict.fails}

@@ -11,7 +11,7 @@ from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pydantic import PrivateAttr, ValidationError
 
@@ -19,12 +19,14 @@ from dpaudit.auditor.plan import Plan, RunFolder
 from dpaudit.auditor.run import run_audit
 from dpaudit.audits.membership.config import MembershipConfig, target_sizes
 from dpaudit.audits.models.config import OwnRecommender
+from dpaudit.config.schema import Config
 from dpaudit.core import registry
 from dpaudit.core.errors import ConfigError
 from dpaudit.core.estimate import Estimate
 from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
 from dpaudit.data.interactions import given_ratings
+from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Progress
 from dpaudit.execution.workers import Workers
 from dpaudit.recommenders.base import Trainable
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit", "RecommenderAudit", "audit_recommender"]
 
+C = TypeVar("C", bound=Config)
 # The width of printed text, and the style of the frame in a notebook.
 _WIDTH = 120
 _FRAME = "width: 100%; height: 48rem; border: 0"
@@ -229,8 +232,6 @@ def audit_recommender(
         DataError: the interactions cannot be used, or are too few.
         RunError: a training fails.
     """
-    from dpaudit.execution.reporter import Reporter, interactive
-
     check_arguments(targets, users, workers, folder)
     ratings = given_ratings(interactions)
     membership = {"units": units, "observers": observers, "trainings": trainings, "stop": stop}
@@ -241,16 +242,37 @@ def audit_recommender(
         audit={"confidence": confidence},
         gate=gates,
     )
+    place = None if folder is None else RunFolder(Path(folder).absolute())
+    return RecommenderAudit(recorded(config, ratings, progress, workers, place))
+
+
+def recorded(
+    config: Config,
+    ratings: Ratings,
+    progress: Progress | None,
+    workers: Workers | None = None,
+    folder: RunFolder | None = None,
+) -> AuditResult:
+    """Run an audit of what a program passes, and return its record.
+
+    Args:
+        config: the config.
+        ratings: the data.
+        progress: receives progress reports; None for a terminal or a notebook, if there is one.
+        workers: where tasks run; None for this process.
+        folder: where finished trainings are kept; None for nowhere.
+    """
+    from dpaudit.execution.reporter import Reporter, interactive
+
     with Reporter() if progress is None and interactive() else nullcontext(progress) as shown:
-        record = run_audit(
+        return run_audit(
             config,
             workers=workers or Workers(),
             progress=shown,
             allow_code=True,
-            folder=None if folder is None else RunFolder(Path(folder).absolute()),
+            folder=folder,
             ratings=ratings,
         )
-    return RecommenderAudit(record)
 
 
 def configured(
@@ -272,13 +294,13 @@ def configured(
         ConfigError: a value is wrong.
     """
     trainable, recommender = given
-    config = _checked(
-        {
-            **({} if seed is None else {"seed": seed}),
-            "recommender": [recommender],
-            "membership": {key: _as_table(value) for key, value in membership.items()},
-            **{key: _as_table(value) for key, value in tables.items()},
-        }
+    config = checked(
+        MembershipConfig,
+        "audit_recommender",
+        seed=seed,
+        recommender=[recommender],
+        membership={key: _as_table(value) for key, value in membership.items()},
+        **{key: _as_table(value) for key, value in tables.items()},
     )
     if trainable is None:
         return config
@@ -307,11 +329,23 @@ def _as_table(values: Any) -> Any:
     return list(values) if isinstance(values, tuple | set | frozenset) else values
 
 
-def _checked(values: dict[str, Any]) -> MembershipConfig:
+def checked(kind: type[C], call: str, *, seed: int | None, **tables: Any) -> C:
+    """Return the config of what a program passes.
+
+    Args:
+        kind: the class of the config.
+        call: the function that the program calls.
+        seed: the seed; None draws one.
+        tables: its tables.
+
+    Raises:
+        ConfigError: a value is wrong.
+    """
+    values = {**({} if seed is None else {"seed": seed}), **tables}
     try:
-        config = MembershipConfig.model_validate(values)
+        config = kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(registry.first_problem(error, "audit_recommender", (), values)) from error
+        raise ConfigError(registry.first_problem(error, call, (), values)) from error
     Plan(config).check_gates()
     return config
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 Name = Literal["mf", "ncf", "two-tower", "lightgcn", "multvae", "sasrec", "gru4rec"]
 
+# What DP-SGD clips as one.
+Unit = Literal["interaction", "user"]
 # The models that DP-SGD can train.
 PRIVATE: tuple[Name, ...] = ("mf", "ncf")
 # The models of what follows a user's last items.

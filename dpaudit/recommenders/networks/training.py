@@ -7,6 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpaudit.core.streams import generator
 from dpaudit.data.interactions import Interactions
 from dpaudit.recommenders.base import FactorModel, Indices, RowModel, Scores
 from dpaudit.recommenders.networks import network as networks
-from dpaudit.recommenders.networks.settings import Name, Settings
+from dpaudit.recommenders.networks.settings import Name, Settings, Unit
 
 # The number of units of states that are computed at a time after the training.
 _STATES = 2**22
@@ -343,8 +344,9 @@ FORMS: dict[Name, type[networks.Network]] = {
     "sasrec": SASRec,
     "gru4rec": GRU4Rec,
 }
-# Takes the users of the sampled records `(n,)`, their items and the wanted answers `(n, l)`.
-Step = Callable[[Any, Any, Any], None]
+# Takes the users of the sampled records `(n,)`, their items, the wanted answers, and which of these
+# count `(n, l)`; all by default.
+Step = Callable[..., None]
 
 
 def trained_model(
@@ -419,6 +421,7 @@ def private_model(
     steps: int,
     noise_multiplier: float,
     max_grad_norm: float,
+    clip: Unit = "interaction",
     watch: Callable[..., None] | None = None,
 ) -> RowModel:
     """Train `mf` or `ncf` by DP-SGD.
@@ -431,7 +434,8 @@ def private_model(
         steps: the number of steps.
         noise_multiplier: see `private_step`.
         max_grad_norm: likewise.
-        watch: likewise.
+        clip: what a record is: an interaction, or all of a user.
+        watch: see `private_step`; it is told what a record is.
     """
     network: Any = FORMS[model](settings, interactions, generator(seed, "torch"))
     with networks.single_threaded(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -446,20 +450,35 @@ def private_model(
             elif isinstance(layer, nn.Embedding) and name != "biases":
                 layer.weight.data = torch.randn(layer.weight.shape) * networks.SPREAD
         optimizer = torch.optim.Adam(network.parameters(), settings.learning_rate)
-        step = private_step(
-            network, optimizer, noise_multiplier, max_grad_norm, settings.sampling_rate, watch
-        )
-        owners, chosen, positive = map(
-            network.tensor, (network.owners, network.chosen, network.positive)
-        )
+        rate, watched = settings.sampling_rate, watch and partial(watch, unit=clip)
+        step = private_step(network, optimizer, noise_multiplier, max_grad_norm, rate, watched)
+        # The user of each record, and its interactions, which follow each other.
+        users = owners = network.tensor(network.owners)
+        start, counts = torch.arange(len(owners)), torch.ones_like(owners)
+        if clip == "user":
+            users = torch.arange(network.n_users)
+            counts = owners.bincount(minlength=len(users))
+            start = counts.cumsum(0) - counts
+        # The last entry stands for what a record with fewer interactions lacks.
+        chosen = functional.pad(network.tensor(network.chosen), (0, 1))
+        positive = functional.pad(network.tensor(network.positive), (0, 1))
         for _ in range(steps):
-            sampled = torch.rand(len(owners), dtype=torch.float64) < settings.sampling_rate
-            batch = sampled.nonzero()[:, 0]
-            others = torch.randint(network.n_items, (len(batch), settings.negatives or 0))
-            items = torch.cat([chosen[batch, None], others], 1)
+            batch = (torch.rand(len(users), dtype=torch.float64) < rate).nonzero()[:, 0]
+            # How many interactions a user has may decide no draw of others', nor of later steps.
+            source = None
+            if clip == "user":
+                source = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
+            length = max([1, *counts[batch].tolist()])
+            shape = length, len(batch), settings.negatives or 0
+            others = torch.randint(network.n_items, shape, generator=source).transpose(0, 1)
+            places = torch.arange(length)
+            counted = places < counts[batch, None]
+            rows = torch.where(counted, start[batch, None] + places, len(owners))
+            items = torch.cat([chosen[rows][..., None], others], 2)
             wanted = torch.zeros(items.shape)
-            wanted[:, 0] = positive[batch]
-            step(owners[batch], items, wanted)
+            wanted[..., 0] = positive[rows]
+            counted = counted[..., None].expand_as(items)
+            step(users[batch], *(part.flatten(1) for part in (items, wanted, counted)))
         return fitted(network)
 
 
@@ -506,13 +525,14 @@ def private_step(
         noised.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
         watch(noised, model=called, accountant=accountant)
 
-    def step(users: Any, items: Any, wanted: Any) -> None:
+    def step(users: Any, items: Any, wanted: Any, counted: Any = 1) -> None:
         noised.zero_grad()
         if len(users):
-            losses = criterion(called(users, items), wanted).sum(1)
+            losses = (counted * criterion(called(users, items), wanted)).sum(1)
             DPTensorFastGradientClipping(called, noised, losses, "sum").backward()
         else:
             # Opacus cannot call a network on no record, and the noise is due all the same.
+            called.per_sample_gradient_norms = torch.zeros(0)
             for parameter in noised.params:
                 parameter.grad = parameter.new_zeros(parameter.shape)
         noised.step()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import dpsgd  # type: ignore[import-not-found]
 import numpy as np
 import pytest
 
+from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.runs import Trainer, examined
-from dpaudit.audits.dp_training.verdict import Verdict, failing
+from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.core.errors import ConfigError
 from dpaudit.data.ratings import Ratings, Scale
 
@@ -38,16 +40,18 @@ def ratings(rows: int) -> Ratings:
     return Ratings.build(users, items, values, 100, 150, Scale())
 
 
-def verdicts(train: Callable[..., Any], rows: int, far: int = 1) -> dict[str, Verdict]:
+def verdicts(
+    train: Callable[..., Any], rows: int, far: int = 1, own: int = 1
+) -> dict[str, Verdict]:
     trainer = Trainer(train, "train", 3, 1e-5)
-    found = examined(trainer, ratings(rows), 4.0, far=far)
+    found = examined(trainer, ratings(rows), 4.0, far=far, own=own)
     assert found.stated is not None
     return {verdict.check: verdict for verdict in found.verdicts}
 
 
 def test_the_divisor_of_make_private_tells_the_number_of_rows() -> None:
     found = verdicts(script().train, 4032)
-    assert failing(list(found.values())) == {"number"}
+    assert dpsgd.failing(found.values()) == {"number"}
     verdict = found["number"]
     assert "with 4,032 and 4,031 rows the divisor is 64 and 63" in verdict.text
     assert verdict.epsilon > 10
@@ -94,7 +98,7 @@ def test_a_batch_that_is_split_is_seen_whole() -> None:
         return model
 
     found = verdicts(train, 1000)
-    assert failing(list(found.values())) == set()
+    assert dpsgd.failing(found.values()) == set()
     assert found["clipping"].outcome == "holds"
     assert "16 batches" in found["batch-rate"].text
 
@@ -107,11 +111,32 @@ def test_another_optimizer_is_refused() -> None:
         Trainer(train, "train", 3, 1e-5).run(ratings(100))
 
 
-def test_our_own_training_by_ghost_clipping_keeps_every_check_that_can_be_made() -> None:
+def networks(unit: Literal["interaction", "user"]) -> Any:
     from dpaudit.recommenders.torch import Torch
 
-    model = Torch(model="mf", noise_multiplier=1.0, epochs=2, sampling_rate=1 / 16, dimensions=8)
-    found = verdicts(model.fit, 1000)
+    return Torch("mf", 8, 2, sampling_rate=1 / 16, noise_multiplier=1.0, clip=unit)
+
+
+@pytest.mark.parametrize(("unit", "own"), [("interaction", 1), ("user", 10)])
+def test_our_own_training_by_ghost_clipping_keeps_every_check_that_can_be_made(
+    unit: Literal["interaction", "user"], own: int
+) -> None:
+    found = verdicts(networks(unit).fit, 1000, own=own)
     outcomes = {name: verdict.outcome for name, verdict in found.items()}
     assert outcomes.pop("clipping") == "not tested"
     assert set(outcomes.values()) == {"holds"}, outcomes
+
+
+def test_a_training_that_clips_interactions_keeps_no_claim_about_users() -> None:
+    found = verdicts(networks("interaction").fit, 1000, own=10)["sum"]
+    assert found.fails
+    assert found.epsilon > 4
+
+
+def test_a_training_that_clips_users_states_the_epsilon_of_a_user() -> None:
+    run = Trainer(networks("user").fit, "train", 3, 1e-5).run(ratings(1000), gradients=True)
+    assert (run.setup.unit, run.setup.records) == ("user", 100)
+    law = Law.of(run.setup, len(run.steps), 1e-5)
+    assert law.of_user(10) == law.epsilon
+    assert run.stated == pytest.approx(networks("user").epsilon(1e-5))
+    assert law.epsilon <= networks("user").epsilon(1e-5)

@@ -22,7 +22,7 @@ def training(**changes: object) -> Transcript:
 
 
 def test_the_same_decisions_hold() -> None:
-    verdict = pairs.forced(training(), training(), "other data")
+    verdict = pairs.forced(training(), training())
     assert verdict.outcome == "holds"
     assert "16 steps" in verdict.text
 
@@ -38,7 +38,7 @@ def test_other_decisions_fail_with_an_infinite_epsilon() -> None:
         (replace(one, final="others"), "final weights"),
         (training(steps=17), "makes more than 16 steps"),
     ):
-        verdict = pairs.forced(one, other, "other data")
+        verdict = pairs.forced(one, other)
         assert verdict.fails
         assert words in verdict.text
         assert verdict.epsilon == math.inf
@@ -55,7 +55,7 @@ def alone(norm: float, *, elsewhere: float = 0.0, steps: int = 32) -> list[Trans
             summed[100:] = 1 + (elsewhere if index == 0 else 0)
             if number % 20 == 3:
                 summed[index * 2 : index * 2 + 2] = norm / math.sqrt(2)
-            made.append(replace(step, summed=summed))
+            made.append(replace(step, sums=summed))
         runs.append(replace(base, steps=made))
     return runs
 
@@ -70,7 +70,7 @@ def test_a_row_changes_the_sum_by_the_norm_at_most(norm: float, outcome: str) ->
     assert verdict.outcome == outcome
     if outcome == "fails":
         law = dpsgd.law(runs[0])
-        assert verdict.epsilon == pytest.approx(law.changed(sensitivity=norm).epsilon, rel=1e-3)
+        assert verdict.epsilon == pytest.approx(law.changed(noise=1 / norm).epsilon, rel=1e-3)
 
 
 def test_sums_of_batches_without_the_row_may_not_change() -> None:
@@ -98,7 +98,7 @@ def test_batches_that_differ_are_not_compared() -> None:
 
 
 def setups(**changes: Any) -> list[tuple[Setup, Setup]]:
-    one = Setup(4032, 1 / 63, 1.0, 1.0, 64.0, 8000, steps=63)
+    one = Setup(4032, 1 / 63, 1.0, 1.0, 63, divisor=64.0, coordinates=8000)
     return [(one, replace(one, records=4031, **changes))]
 
 
