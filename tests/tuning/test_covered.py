@@ -8,7 +8,8 @@ import pytest
 
 from dpaudit.audits.membership.config import MembershipConfig
 from dpaudit.core.errors import ConfigError
-from dpaudit.data.synthetic import SyntheticParams, generate
+from dpaudit.data.source_parts import SyntheticParams
+from dpaudit.data.synthetic import generate
 from dpaudit.tuning.covered import claimed, of_choice
 from dpaudit.tuning.settings import Setting, Tuned
 
