@@ -321,7 +321,9 @@ def _judged(
     order = search.shortlist(shown, tuner.judged)
     candidates: list[CandidateRecord] = []
     records: dict[int, AuditResult] = {}
-    for number, setting in enumerate(order or [_nearest(tuner)], 1):
+    waiting = list(order or [_nearest(tuner)])
+    while waiting:
+        number, setting = len(candidates) + 1, waiting.pop(0)
         left, result = trainings - tuner.total, None
         key = tuner.settings[setting].key
         note({key: tuner.used[setting] + 2 * tuner.judged})
@@ -338,6 +340,10 @@ def _judged(
             records[number] = result
         if candidate.fate == "go":
             break
+        again = [one for one in candidates if one.fate == "undecided" and one.leak]
+        if order and not waiting and again and number < search.MOST_JUDGED:
+            # All that was seen of it calibrates stronger attackers, against new trainings.
+            waiting = [min(again, key=_beyond).setting]
     chosen = next((one.setting for one in candidates if one.fate == "go"), None)
     outcome = "go" if chosen is not None else "undecided"
     if not order and candidates[0].outcome == "stop":
@@ -364,6 +370,11 @@ def _judged(
     )
     tables = None if chosen is None else _tables(tuner, candidates[-1])
     return Outcome(tuning, tables, records)
+
+
+def _beyond(candidate: CandidateRecord) -> float:
+    """Return the largest number of a judged candidate, in units of its limit."""
+    return max(over([candidate.leak])) if candidate.leak else math.inf
 
 
 def _nearest(tuner: Tuner) -> int:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from dpaudit.auditor.plan import RunFolder
 from dpaudit.cli import main
 from dpaudit.config.load import load
-from dpaudit.tuning.result import Tuning
+from dpaudit.tuning import run
+from dpaudit.tuning.result import CandidateRecord, Leak, SettingRecord, Tuning
+from dpaudit.tuning.settings import Setting
 
 # Scores show what was trained on through noise; lists follow a fixed taste through the same noise.
 MODEL = """
@@ -233,3 +238,45 @@ def test_a_config_of_the_user_is_not_replaced(tmp_path: Path) -> None:
     called = call(folder)
     assert called.exit_code == 2
     assert "name another file with --tuned" in called.stderr
+
+
+class Judged:
+    """A search whose settings were trained, and what judging them says."""
+
+    intervals, total, judged = False, 50, 19
+    config = SimpleNamespace()
+
+    def __init__(self, leaks: dict[int, float]) -> None:
+        self.leaks, self.order = leaks, list[int]()
+        self.used = dict.fromkeys(leaks, 6)
+        self.settings = [Setting({"x": one}) for one in leaks]
+        tune = SimpleNamespace(utility="utility.ndcg", time=None)
+        self.tuned = SimpleNamespace(tune=tune, model=SimpleNamespace(label="mine"))
+        self.ratings = None
+        self.shown = {
+            one: SettingRecord(
+                values={}, words=str(one), trainings=6, utility=(1.0 + leak,), relative=(leak,) * 6
+            )
+            for one, leak in leaks.items()
+        }
+
+    def judge(self, setting: int, left: int) -> tuple[CandidateRecord, None]:
+        """Say that more is found with more trainings."""
+        self.order.append(setting)
+        leak = Leak(rule="r", place="p", metric="attack.tpr", at=0.01, limit=1.0,
+                    values=(self.leaks[setting],))  # fmt: skip
+        return CandidateRecord(
+            setting=setting, fate="undecided", seen=6, judged=19, leak=leak, outcome="undecided"
+        ), None
+
+
+def test_what_stays_undecided_is_judged_again_in_a_place_that_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "claimed", lambda *_: {})
+    search: Any = Judged({0: 0.3, 1: 0.4})
+    outcome = run._judged(search, 200, "listed", 1, lambda _: None, RunFolder(tmp_path), "")
+    first = search.order[:2]
+    assert sorted(first) == [0, 1]
+    assert search.order[2:] == [0]  # the one that is furthest from the limit
+    assert outcome.tuning.outcome == "undecided"
