@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,9 @@ import numpy as np
 from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.transcript import Clipping, Setup, Step, Transcript, Vector
 from dpaudit.audits.dp_training.verdict import Verdict
+from dpaudit.data.ratings import Ratings, Scale
 
+SCRIPTS = Path(__file__).parents[2] / "dpaudit" / "cli" / "scripts"
 DELTA = 1e-5
 RECORDS, RATE, COORDINATES = 1000, 1 / 16, 2000
 Noise = Callable[[np.random.Generator, int, Vector], np.ndarray]
@@ -60,3 +64,23 @@ def law(transcript: Transcript) -> Law:
 def failing(verdicts: Iterable[Verdict]) -> set[str]:
     """Return the names of the checks that fail."""
     return {verdict.check for verdict in verdicts if verdict.fails}
+
+
+def script(name: str, **settings: Any) -> Any:
+    """Return the module of a training that `init` writes, with some of its settings changed."""
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for setting, value in settings.items():
+        setattr(module, setting, value)
+    return module
+
+
+def ratings(rows: int, users: int, items: int) -> Ratings:
+    """Return random ratings of different pairs."""
+    source = np.random.default_rng(0)
+    user, item = np.divmod(source.permutation(users * items)[:rows], items)
+    values = source.integers(1, 6, rows).astype(np.float32)
+    return Ratings.build(user, item, values, users, items, Scale())

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import dpsgd  # type: ignore[import-not-found]
-import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from dpaudit.audits.dp_training import checks
 from dpaudit.audits.dp_training.runs import Trainer, examined
 from dpaudit.core.errors import ConfigError
-from dpaudit.data.ratings import Ratings, Scale
 
 plans = pytest.importorskip("jax_privacy.experimental.execution_plan")
 # jax-privacy 2.0.0 calls what a later optax renames.
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
-SCRIPT = Path(__file__).parents[3] / "dpaudit" / "cli" / "scripts" / "jax_privacy_training.py"
-
-
-def script() -> Any:
-    spec = importlib.util.spec_from_file_location("jax_privacy_training", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.STEPS, module.RATE = 16, 1 / 16
-    return module
-
-
-def ratings() -> Ratings:
-    source = np.random.default_rng(0)
-    users, items = np.divmod(source.permutation(60 * 80)[:600], 80)
-    values = source.integers(1, 6, 600).astype(np.float32)
-    return Ratings.build(users, items, values, 60, 80, Scale())
+script = partial(dpsgd.script, "jax_privacy_training", STEPS=16, RATE=1 / 16)
+ratings = partial(dpsgd.ratings, 600, users=60, items=80)
 
 
 def test_an_honest_training_keeps_every_check_that_can_be_made() -> None:

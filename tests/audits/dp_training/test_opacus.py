@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,29 +15,12 @@ from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.runs import Trainer, examined
 from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.core.errors import ConfigError
-from dpaudit.data.ratings import Ratings, Scale
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("opacus")
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::UserWarning")]
-SCRIPT = Path(__file__).parents[3] / "dpaudit" / "cli" / "scripts" / "opacus_training.py"
-
-
-def script() -> Any:
-    spec = importlib.util.spec_from_file_location("opacus_training", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.EPOCHS = 1  # type: ignore[attr-defined]
-    return module
-
-
-def ratings(rows: int) -> Ratings:
-    source = np.random.default_rng(0)
-    users, items = np.divmod(source.permutation(100 * 150)[:rows], 150)
-    values = source.integers(1, 6, rows).astype(np.float32)
-    return Ratings.build(users, items, values, 100, 150, Scale())
+script = partial(dpsgd.script, "opacus_training", EPOCHS=1)
+ratings = partial(dpsgd.ratings, users=100, items=150)
 
 
 def verdicts(
