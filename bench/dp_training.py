@@ -7,9 +7,9 @@ Faults are planted in a factorisation of 1000 random ratings of 200 users and 30
 with Opacus or in a loop of its own. A line that is marked with `FAULT` is the right one.
 
 With `--epsilons` it prints the ε of trainings of the shape of MovieLens-100K: as stated, as seen in
-their steps, of a user, and as canaries in one run certify it. A canary is an interaction of a user
-and an item of its own, whose factors its gradient alone moves; a fair coin puts it into the data.
-Its score is the log-likelihood ratio of all steps.
+their steps, of a user, and as canaries in one run certify it, also by jax-privacy if it is there. A
+canary is an interaction of a user and an item of its own, whose factors its gradient alone moves; a
+fair coin puts it into the data. Its score is the log-likelihood ratio of all steps.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import argparse
 import inspect
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 from unittest import mock
 
@@ -30,7 +31,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dpaudit.audits.dp_training.checks import measured_size
 from dpaudit.audits.dp_training.law import Law
-from dpaudit.audits.dp_training.runs import Trainer, examined
+from dpaudit.audits.dp_training.runs import Examination, Trainer
 from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.bounds.frequentist.one_run import one_run_scores_epsilon
@@ -463,8 +464,9 @@ def ratings(seed: int) -> Ratings:
 
 
 def verdicts(train: Train, name: str, seed: int) -> list[Verdict]:
-    trainer = Trainer(train, name, seed, 1e-5)
-    return examined(trainer, ratings(seed), 4.0).verdicts
+    examination = Examination(Trainer(train, name, seed, 1e-5), ratings(seed), 4.0)
+    first, *others = (part() for _, part in examination.parts())
+    return first.joined(others).verdicts
 
 
 def is_marked(verdict: Verdict, fault: str) -> bool:
@@ -573,6 +575,17 @@ def bound(scores: Any, coins: Any) -> float:
     return one_run_scores_epsilon(scores, coins, delta=DELTA, seed=0).lower
 
 
+def by_peer(scores: Any, coins: Any) -> str:
+    """Return what jax-privacy's auditor says of the same scores; empty without it."""
+    if find_spec("jax_privacy") is None:
+        return ""
+    from jax_privacy.auditing import CanaryScoreAuditor
+
+    auditor = CanaryScoreAuditor(scores[coins], scores[~coins])
+    one_run, gdp = auditor.epsilon_one_run(0.05, DELTA), auditor.epsilon_from_gdp(0.05, DELTA)
+    return f"; jax-privacy: {one_run:.2g} in one run, {gdp:.2g} by its epsilon_from_gdp"
+
+
 def power(sigma: float, share: float, canaries: int, claim: float, times: int = 20) -> float:
     """Return how often canaries with gradients of norm C would refute a claim."""
     refuted, source = 0, np.random.default_rng(2)
@@ -587,6 +600,9 @@ def power(sigma: float, share: float, canaries: int, claim: float, times: int = 
 
 def epsilons(claims: tuple[float, ...], canaries: int) -> None:
     """Print the ε of honest trainings and of those with half of the noise."""
+    source = np.random.default_rng(3)
+    scores, coins = source.standard_normal(canaries), source.random(canaries) < 0.5
+    print(f"pure noise: certified {bound(scores, coins):.2g}{by_peer(scores, coins)}", flush=True)
     for claim in claims:
         sigma = noise_multiplier(claim, delta=DELTA, compositions=STEPS, sampling=BATCHES)
         for share in (1.0, 0.5):
@@ -600,7 +616,8 @@ def epsilons(claims: tuple[float, ...], canaries: int) -> None:
             print(
                 f"{share:g} of the noise: stated {claim:g}, observed {ends[0]:.4g} to "
                 f"{ends[1]:.4g}, of a user with {MEDIAN} rows {of_user:.3g}, "
-                f"{canaries} canaries certify {certified:.2g}, power {refuted:.2f}",
+                f"{canaries} canaries certify {certified:.2g}, power {refuted:.2f}"
+                f"{by_peer(training.scores, training.coins)}",
                 flush=True,
             )
 

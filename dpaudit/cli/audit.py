@@ -48,7 +48,7 @@ def found(_: click.Context, __: click.Parameter, config: Path | None) -> Path:
 @options.overrides("the config")
 @writing.report_option
 @options.waivers("of the config")
-@options.run_workers
+@options.workers
 @click.option(
     "--fresh",
     is_flag=True,
@@ -89,7 +89,6 @@ def run(
     from dpaudit.config import load as config_file
     from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.tasks import Shard
-    from dpaudit.execution.workers import Workers
 
     part = None if shard is None else Shard.parse(shard)
     if part is not None and reports:
@@ -112,8 +111,7 @@ def run(
         keeps_tasks(ctx, folder / auditor.store_name(part), fresh=fresh)
     if allow_code:
         options.import_from(config.parent, checked.code)
-    # A function of Python's holds the global lock.
-    workers = workers or Workers.all_cores("processes" if checked.ordered else "threads")
+    workers = options.workers_of(checked, workers)
     if allow_code and workers.backend == "threads":
         options.import_now(checked.code)
     placed = config_file.placing(checked, config, overrides)

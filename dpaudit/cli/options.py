@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.types import FloatParamType
@@ -17,6 +17,10 @@ from click.types import FloatParamType
 from dpaudit.core.errors import ConfigError, DpauditError
 from dpaudit.core.foreign import foreign
 from dpaudit.core.rounding import plain_number
+
+if TYPE_CHECKING:
+    from dpaudit.config.schema import Config
+    from dpaudit.execution.workers import Workers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,6 +86,13 @@ def _workers(default: str | None, said: str) -> Callable[[F], F]:
         help="Where tasks run: on N threads, N processes, N Dask workers of this machine, or a "
         f"Dask cluster, as dask:tcp://HOST:8786. Results do not depend on it.  [default: {said}]",
     )
+
+
+def workers_of(config: Config, given: Workers | None) -> Workers:
+    """Return where the tasks of a config run: as `--workers` says, or as they need."""
+    from dpaudit.execution.workers import Workers
+
+    return given or Workers.all_cores("processes" if config.processes else "threads")
 
 
 force = click.option(
@@ -182,8 +193,9 @@ def waivers(replaced: str) -> Callable[[F], F]:
     )
 
 
-workers = _workers(str(os.cpu_count() or 1), "one thread per core")
 # What a config names decides the default of a run.
-run_workers = _workers(None, "one thread per core; for [defense] one process per core")
+workers = _workers(
+    None, "one thread per core; for [defense] and [dp-training] one process per core"
+)
 # For code that holds Python's global lock.
 processes = _workers("processes", "one process per core")

@@ -73,7 +73,7 @@ def plan(
     minutes: float | None,
     timing: float,
     overrides: tuple[str, ...],
-    workers: Workers,
+    workers: Workers | None,
     allow_code: bool,
 ) -> None:
     """Forecast what a run costs, and the smallest violation that its trials detect.
@@ -114,7 +114,7 @@ def _plan_config(
     factor: float | None,
     minutes: float | None,
     timing: float,
-    workers: Workers,
+    workers: Workers | None,
     allow_code: bool,
 ) -> None:
 
@@ -136,7 +136,7 @@ def _plan_config(
     with Reporter(quiet=True) as reporter, placed:
         cost = cost_of(planned, reporter, timing)
     tell(cost.decisions)
-    _show_cost(cost, timing, workers)
+    _show_cost(cost, timing, options.workers_of(checked, workers))
     tell(_tuning(checked, cost))
     if rows:
         _show_forecast(rows)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "CONFIG]",
 )
 @options.overrides("the config")
-@options.run_workers
+@options.workers
 @options.force
 @options.allow_code
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
@@ -63,7 +63,6 @@ def tune(
     from dpaudit.config import load as config_file
     from dpaudit.execution.reporter import Reporter
     from dpaudit.execution.store import NAME
-    from dpaudit.execution.workers import Workers
     from dpaudit.tuning import files
     from dpaudit.tuning.run import tune as search
 
@@ -80,7 +79,7 @@ def tune(
     keeps_tasks(ctx, folder / NAME, fresh=False)
     if allow_code:
         options.import_from(config.parent, checked.code)
-    workers = workers or Workers.all_cores("threads")
+    workers = options.workers_of(checked, workers)
     if allow_code and workers.backend == "threads":
         options.import_now(checked.code)
     placed = config_file.placing(checked, config, overrides)

@@ -186,6 +186,9 @@ class Config(Table):
     # The table of what is audited if its calls may depend on each other: then results are neither
     # stored, divided among shards, nor estimated.
     ordered: ClassVar[str] = ""
+    # Whether tasks run on processes unless others are asked for: they hold Python's lock, or seed
+    # generators of the whole process.
+    processes: ClassVar[bool] = False
     # Whether `audit.stop` ends such audits.
     stops: ClassVar[bool] = False
     # The keys that judge or report results, and decide none.

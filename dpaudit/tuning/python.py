@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from html import escape
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from dpaudit.auditor.plan import RunFolder
-from dpaudit.audits.membership.audit import check_arguments, configured, given_recommender
+from dpaudit.audits.membership.audit import (
+    check_arguments,
+    configured,
+    framed,
+    given_recommender,
+    printed,
+)
 from dpaudit.audits.membership.config import target_sizes
 from dpaudit.core.files import write_text
 from dpaudit.core.membership import Observer, Unit
@@ -24,9 +29,6 @@ from dpaudit.tuning.result import Tuning
 from dpaudit.tuning.run import Outcome, tune
 
 __all__ = ["RecommenderTuning", "tune_recommender"]
-
-_WIDTH = 120
-_FRAME = "width: 100%; height: 48rem; border: 0"
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,16 +68,10 @@ class RecommenderTuning:
         return f"RecommenderTuning: {self.result.outcome.upper()}. {said}"
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        text = io.StringIO()
-        report.show(self.result, Console(file=text, width=_WIDTH))
-        return text.getvalue()
+        return printed(partial(report.show, self.result))
 
     def _repr_html_(self) -> str:
-        """Show the page in a frame of its own, whose style is not that of the notebook."""
-        page = escape(report.render_html(self.result))
-        return f'<iframe srcdoc="{page}" title="Settings" sandbox style="{_FRAME}"></iframe>'
+        return framed(report.render_html(self.result), "Settings")
 
 
 def tune_recommender(

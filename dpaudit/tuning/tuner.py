@@ -216,7 +216,7 @@ class Tuner:
             ConfigError: the unchanged setting has no utility, so that none would be searched for.
         """
         survey = self.survey(setting, trainings)
-        name = self.config.tune.utility if self.config.tune else "utility.ndcg"
+        name = self.tuned.tune.utility
         utility = _even(survey, name)
         if not setting and not survey.lost and not np.isfinite(utility).any():
             fields = [f"utility.{field}" for field in Utility._fields]
@@ -370,7 +370,7 @@ class Tuner:
         """
         from scipy.stats import t
 
-        name = self.config.tune.utility if self.config.tune else "utility.ndcg"
+        name = self.tuned.tune.utility
         surveys = [self.survey(one, self.used[one]) for one in (chosen, 0)]
         folds = np.array([_odd(survey, name) for survey in surveys])
         folds = folds[:, np.isfinite(folds).all(0)]

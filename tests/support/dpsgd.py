@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.dp_training.law import Law
+from dpaudit.audits.dp_training.runs import Examination, Examined, Trainer
 from dpaudit.audits.dp_training.transcript import Clipping, Setup, Step, Transcript, Vector
 from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.data.ratings import Ratings, Scale
@@ -64,6 +65,14 @@ def law(transcript: Transcript) -> Law:
 def failing(verdicts: Iterable[Verdict]) -> set[str]:
     """Return the names of the checks that fail."""
     return {verdict.check for verdict in verdicts if verdict.fails}
+
+
+def examined(train: Callable[..., Any], ratings: Ratings, **options: Any) -> Examined:
+    """Return what all parts of an examination find of a training with a claim of ε = 4."""
+    trainer = Trainer(train, "train", 3, DELTA)
+    examination = Examination(trainer, ratings, **{"claimed": 4.0, **options})
+    first, *others = (part() for _, part in examination.parts())
+    return first.joined(others)
 
 
 def script(name: str, **settings: Any) -> Any:

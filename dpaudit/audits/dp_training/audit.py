@@ -55,7 +55,7 @@ def audit_dp_training(
     ratings = given_ratings(interactions)
     name = f"{train.__module__}:{train.__qualname__}"
     if epsilon is None:
-        epsilon = Trainer(train, name, seed or 0, delta).run(ratings, gradients=True).stated
+        epsilon = Trainer(train, name, seed or 0, delta).run(ratings, accounted=True).stated
     if epsilon is None:
         raise ConfigError("no accountant of the training states an ε: give epsilon")
     claim = {"target": name, "epsilon": epsilon, "delta": delta, "unit": unit}

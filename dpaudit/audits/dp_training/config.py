@@ -82,6 +82,7 @@ class _Tables(DataConfig):
     title: ClassVar[str] = "a training by DP-SGD, step by step"
     marks: ClassVar[frozenset[str]] = frozenset({"dp-training"})
     differing: ClassVar[frozenset[str]] = frozenset({"dp-training"})
+    processes: ClassVar[bool] = True
 
     model: Annotated[list[Model], BeforeValidator(as_list), Field(max_length=0)] = []
     attack: Annotated[list[Attack], BeforeValidator(as_list), Field(max_length=0)] = []

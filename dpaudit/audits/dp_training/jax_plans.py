@@ -66,7 +66,7 @@ class _Watched:
         from dp_accounting.pld import PLDAccountant
 
         wanted, event = self.recorder.wanted, self.plan.dp_event
-        if not wanted.gradients:
+        if not wanted.accounted:
             return event.count, None
         accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE).compose(event)
         return event.count, float(accountant.get_epsilon(wanted.delta))

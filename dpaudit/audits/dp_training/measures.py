@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 from dpaudit.auditor.measure import Context, Measure, MetricKey, RecordPart, Subject, data_record
 from dpaudit.audits.dp_training.config import DPTraining, DPTrainingConfig
 from dpaudit.audits.dp_training.law import ALPHA
-from dpaudit.audits.dp_training.runs import Examined, Trainer, examined
+from dpaudit.audits.dp_training.runs import Examination, Examined, Trainer
 from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.config.origin import shown
@@ -23,10 +23,12 @@ from dpaudit.core.estimate import Estimate
 from dpaudit.core.rounding import at_least
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Task
+from dpaudit.recommenders.base import PROCESS_WIDE
 from dpaudit.record import result as records
 from dpaudit.record.values import Control
 
 Config = DPTrainingConfig
+# What tasks return, as JSON.
 _EXAMINED = TypeAdapter(Examined, config=ConfigDict(ser_json_inf_nan="strings"))
 _NAME = "transcript"
 # The checks that have to be made for a claim to count as tested; of clipping, one is enough.
@@ -111,8 +113,17 @@ class WatchedTraining(Subject[Config]):
         return cls(context, ratings)
 
     def trials(self) -> int:
-        """Return the number of whole trainings."""
-        return 1 + self.context.config.training.far
+        """Return the number of trainings."""
+        return sum(size for size, _ in self.examination().parts())
+
+    def examination(self) -> Examination:
+        """Return what is run."""
+        table, ratings = self.context.config.training, self.ratings
+        rows = _median_rows(ratings) if table.unit == "user" else 1
+        # Seeds of PyTorch and numpy have 32 bits.
+        trainer = Trainer(table.training(), table.label, self.context.seed % 2**31, table.delta)
+        public = table.number_is_public
+        return Examination(trainer, ratings, table.epsilon, rows, table.far, public)
 
     def models(self) -> Iterator[TrainedModel]:
         """Yield the training."""
@@ -129,13 +140,10 @@ class WatchedTraining(Subject[Config]):
         return {_NAME: {"name": _NAME, "title": title, "source": source}}
 
 
-def _examined(table: DPTraining, ratings: Ratings, seed: int) -> str:
-    """Run the training with all that is run beside it, and return what checks say, as JSON."""
-    rows = _median_rows(ratings) if table.unit == "user" else 1
-    trainer = Trainer(table.training(), table.label, seed, table.delta)
-    public, claim = table.number_is_public, table.epsilon
-    found = examined(trainer, ratings, claim, own=rows, far=table.far, number_is_public=public)
-    return _EXAMINED.dump_json(found).decode()
+def _examined(examination: Examination, part: int) -> str:
+    """Run a part of an examination, and return what is found, as JSON."""
+    with PROCESS_WIDE:  # a training seeds generators of the whole process
+        return _EXAMINED.dump_json(examination.parts()[part][1]()).decode()
 
 
 def _median_rows(ratings: Ratings) -> int:
@@ -167,11 +175,14 @@ class Checks(Measure[Config, TrainedModel]):
         yield from self.context.unit(stage, partial(self._measured, stage, model))
 
     def _measured(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
-        table, ratings, context = model.table, self.subject.ratings, self.context
-        work = partial(_examined, table, ratings)
-        # Seeds of PyTorch and numpy have 32 bits.
-        task = Task(work, context.seed % 2**31, self.subject.trials(), table.label, dear=True)
-        found: Examined = _EXAMINED.validate_json(context.tasks(stage).run([task])[0])
+        table, context = model.table, self.context
+        work = self.subject.examination()
+        tasks = (
+            Task(partial(_examined, work), part, size, table.label, dear=True)
+            for part, (size, _) in enumerate(work.parts())
+        )
+        first, *others = map(_EXAMINED.validate_json, context.tasks(stage).run(tasks))
+        found = first.joined(others)
         law, untested = found.law, _untested(found.verdicts)
         yield records.PairRecord(
             model=table.label,
@@ -194,7 +205,7 @@ class Checks(Measure[Config, TrainedModel]):
                 remedy="State the accountant's ε, or train with more noise or fewer steps.",
             )
         if table.unit == "interaction" and law.rate < 1:
-            for rows in sorted({_ROWS, _median_rows(ratings)}):
+            for rows in sorted({_ROWS, _median_rows(self.subject.ratings)}):
                 exact = Estimate.exact(law.of_user(rows), "mixture of Gaussians")
                 yield key("dp-training.user-epsilon", rows=rows).measured(exact)
 
@@ -206,9 +217,11 @@ def _numbers(
     size, law = found.size, found.law
     level: dict[str, Any] = {"confidence": confidence, "alpha": 2 * ALPHA}
     least, most = (law.changed(noise=end).epsilon for end in (size.upper, size.lower))
-    # Between the ends of the interval, which differ by about 1 %, ε is a power of the noise.
-    share = math.log(size.upper / size.value) / math.log(size.upper / size.lower)
-    value = least * (most / least) ** share if 0 < least < most < math.inf else most
+    value = most
+    if 0 < least < most < math.inf:
+        # Between the ends of the interval, which differ by about 1 %, ε is a power of the noise.
+        share = math.log(size.upper / size.value) / math.log(size.upper / size.lower)
+        value = least * (most / least) ** share
     method, count = "measured noise, exact accounting", size.n
     measured = Estimate(value=value, lower=least, upper=most, n=count, method=method, **level)
     yield key("dp-training.epsilon").measured(measured)

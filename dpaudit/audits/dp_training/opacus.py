@@ -77,7 +77,7 @@ class _Watched:
     accountant: Any
     loader: Any
     unit: Unit
-    _rows: int = 0
+    _rows: int | None = None
     _sums: list[Any] = field(default_factory=list)
     _largest: float = 0.0
 
@@ -86,8 +86,8 @@ class _Watched:
         if self.accountant is None:
             return None, None
         steps, wanted = sum(count for _, _, count in self.accountant.history), self.recorder.wanted
-        if not steps or not wanted.gradients:
-            return steps, None  # an accountant takes longer than some trainings
+        if not steps or not wanted.accounted:
+            return steps, None
         return steps, float(self.accountant.get_epsilon(wanted.delta))
 
     def see_rows(self) -> None:
@@ -96,17 +96,20 @@ class _Watched:
 
         optimizer, bound = self.optimizer, self._bound
         samples = [sample for sample in optimizer.grad_samples if sample is not None]
-        if not samples or isinstance(optimizer.max_grad_norm, list):
+        if not samples:
+            return
+        self._rows = (self._rows or 0) + len(samples[0])
+        # Clipping by layers has several norms; and other numbers may take the place of the sums.
+        if isinstance(optimizer.max_grad_norm, list) or len(self.recorder.wanted.forced):
             return
         with torch.no_grad():
-            squares = [sample.reshape(len(sample), -1).square().sum(1) for sample in samples]
-            norms = torch.stack(squares, 1).sum(1).sqrt()
+            norms = [sample[:, None].flatten(1).norm(dim=1) for sample in samples]
+            norms = torch.stack(norms).norm(dim=0)
             # As the library does, which adds 10⁻⁶ to the norm.
             factors = (bound / (norms + 1e-6)).clamp(max=1.0)
             sums = [torch.einsum("i,i...", factors, sample) for sample in samples]
         before = self._sums or [0] * len(sums)
         self._sums = [one + other for one, other in zip(before, sums, strict=True)]
-        self._rows += len(norms)
         self._largest = max([self._largest, *(norms / bound).tolist()])
 
     @property
@@ -118,20 +121,20 @@ class _Watched:
     def see_step(self) -> None:
         """Record the step that PyTorch's optimizer is about to make."""
         optimizer, params = self.optimizer, self.optimizer.params
-        divisor, bound, rows, clipping = 1.0, self._bound, None, None
+        divisor, bound, rows, clipping = 1.0, self._bound, self._rows, None
         if optimizer.loss_reduction == "mean":
             divisor = float(optimizer.expected_batch_size * optimizer.accumulated_iterations)
         summed = flat([param.summed_grad for param in params])
         noised = flat([param.grad for param in params]) * np.float32(divisor)
         if self._sums:
             excess = float(np.linalg.norm(flat(self._sums) - summed.astype(np.float64)))
-            rows, clipping = self._rows, Clipping(excess / bound, self._largest)
-        else:
+            clipping = Clipping(excess / bound, self._largest)
+        if rows is None:
             norms = getattr(self.model, "per_sample_gradient_norms", None)
             rows = None if norms is None else len(norms)
         scale = self._begun() * bound
         forced = self.recorder.see(summed, noised, divisor, scale, rows=rows, clipping=clipping)
-        self._rows, self._sums, self._largest = 0, [], 0.0
+        self._rows, self._sums, self._largest = None, [], 0.0
         if forced is not None:
             grads = [param.grad for param in params]
             for grad, other in zip(grads, shaped(forced, grads), strict=True):

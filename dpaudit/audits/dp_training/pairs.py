@@ -99,9 +99,10 @@ def forced(one: Transcript, other: Transcript) -> Verdict:
         other: the training on other data.
     """
     difference = next(_differences(one, other), "")
-    decisions = difference or f"{len(one.steps)} steps and all that they decide are the same"
+    steps = f"{'' if one.final else 'the first '}{len(one.steps)} steps"
+    decisions = difference or f"{steps} and all that they decide are the same"
     text = f"with the same noised sums, {decisions} on data with other values, users and items"
-    least = "a decision that differs between these data sets"
+    least = f"a decision in {steps} that differs between these data sets"
     return judged("transcript", bool(difference), text, least)
 
 

@@ -13,8 +13,8 @@ from dpaudit.audits.dp_training.forms import digest, enlarge, state_of
 from dpaudit.audits.dp_training.transcript import Place, Setup, Step, Transcript, Vector
 from dpaudit.core.errors import ConfigError
 
-# How many numbers of all noised sums are kept, to be put in place in other trainings.
-_MOST = 2**27
+# How many numbers of noised sums are kept, to be put in place in other trainings: 1 GiB.
+_MOST = 2**28
 
 
 class Enough(BaseException):
@@ -32,6 +32,7 @@ class Wanted:
         enlarged: the factor by which weights are multiplied before the first step.
         sums: whether the sums are kept.
         gradients: whether G is kept.
+        accounted: whether the accountant's ε is read, which takes longer than some trainings.
     """
 
     delta: float
@@ -40,6 +41,7 @@ class Wanted:
     enlarged: float = 1.0
     sums: bool = False
     gradients: bool = False
+    accounted: bool = False
 
 
 @dataclass(eq=False)
@@ -151,5 +153,5 @@ class Recorder:
             raise ConfigError("the training makes no step that is watched: watch its optimizer")
         counted, stated = self.accounted()
         final = f"{state_of(self.weights())} {digest(returned)}" if finished else ""
-        forced = self._gradients if len(self._gradients) == len(self._steps) else ()
-        return Transcript(self.setup, self._steps, counted, stated, final, forced, self.places)
+        kept = self._gradients
+        return Transcript(self.setup, self._steps, counted, stated, final, kept, self.places)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from dpaudit.audits.dp_training import checks, datasets, pairs
@@ -30,6 +32,8 @@ _STRESSED, _FEWEST, _MOST = 3, 32, 512
 _SURE = 6
 # With how many seeds a row is tried that is in no batch.
 _TRIES = 4
+# How many data sets that differ in all rows are compared with one training.
+_TOGETHER = 2
 
 
 @dataclass(frozen=True)
@@ -104,70 +108,150 @@ class Examined(NamedTuple):
     size: Estimate
     stated: float | None
 
+    def joined(self, others: Iterable[Examined]) -> Examined:
+        """Return it with what others found; of one check the first verdict that fails counts."""
+        verdicts = {verdict.check: verdict for verdict in self.verdicts}
+        for verdict in (verdict for other in others for verdict in other.verdicts):
+            if not (verdict.check in verdicts and verdicts[verdict.check].fails):
+                verdicts[verdict.check] = verdict
+        clipping, alone = verdicts["clipping"], verdicts["sum"]
+        if clipping.fails and alone.outcome == "holds":
+            # As of gradients that are normalised, whatever their norm.
+            why = f"{clipping.text}, and {alone.text}: rows are clipped in another way"
+            verdicts["clipping"] = not_tested("clipping", why)
+        return self._replace(verdicts=[*verdicts.values()])
 
-def examined(
-    trainer: Trainer,
-    ratings: Ratings,
-    claimed: float,
-    *,
-    own: int = 1,
-    far: int = 4,
-    number_is_public: bool = False,
-) -> Examined:
-    """Run a training and make all checks.
 
-    Args:
+@dataclass(frozen=True)
+class Examination:
+    """All that is run of a training, in parts that need nothing of each other.
+
+    Attributes:
         trainer: the training.
         ratings: the data.
         claimed: the claimed ε.
         own: how many rows the claim is about together: 1, or those of a user.
         far: the number of data sets that differ in all rows.
         number_is_public: whether the number of rows is declared public.
-
-    Raises:
-        ConfigError: the training is not watched, or not repeated by its seed.
-        RunError: the training raises an exception.
     """
-    base = trainer.run(ratings, gradients=True)
-    law = Law.of(base.setup, len(base.steps), trainer.delta)
-    again = trainer.run(ratings, steps=1)
-    one, two = base.steps[0], again.steps[0]
-    # The noise may be the operating system's, so that alone may differ.
-    if (one.rows, one.state, base.setup) != (two.rows, two.state, again.setup):
-        raise ConfigError(
-            "the training is not repeated by its seed, so no two can be compared: seed all that it "
-            "draws, as with torch.manual_seed(seed) in its first line"
+
+    trainer: Trainer
+    ratings: Ratings
+    claimed: float
+    own: int = 1
+    far: int = 4
+    number_is_public: bool = False
+
+    def parts(self) -> list[tuple[int, Callable[[], Examined]]]:
+        """Return the parts with their numbers of trainings; the first says what accountants say.
+
+        Each part raises:
+            ConfigError: the training is not watched, or not repeated by its seed.
+            RunError: the training raises an exception.
+        """
+        starts = range(0, self.far, _TOGETHER)
+        parts = [(1 + len(self._sets(start)), partial(self._compared, start)) for start in starts]
+        return [*parts, (1, self._alone)]
+
+    def _sets(self, start: int) -> range:
+        """Return which data sets that differ in all rows are compared with one training."""
+        return range(start, min(start + _TOGETHER, self.far))
+
+    def _compared(self, start: int) -> Examined:
+        """Run the training, check its steps in the first part, and compare data sets with it."""
+        base = self.trainer.run(self.ratings, accounted=not start, gradients=True)
+        verdicts = [] if start else self._of_steps(base)
+        return self._examined(base, *verdicts, self._far(start, base))
+
+    def _alone(self) -> Examined:
+        """Compare data sets that differ in their last rows with each other."""
+        base = self.trainer.run(self.ratings, gradients=True, steps=_MOST)
+        return self._examined(base, self._sums(base))
+
+    def _examined(self, base: Transcript, *verdicts: Verdict) -> Examined:
+        law, size = self._law(base), checks.measured_size(base.steps)
+        located = [blamed(verdict, base.places) for verdict in verdicts]
+        return Examined(located, law, size, base.stated)
+
+    def _law(self, run: Transcript) -> Law:
+        return Law.of(run.setup, len(run.steps), self.trainer.delta)
+
+    def _of_steps(self, base: Transcript) -> list[Verdict]:
+        """Make the checks of the steps of one training, and of few steps of others."""
+        trainer, ratings, law = self.trainer, self.ratings, self._law(base)
+        again = trainer.run(ratings, steps=1)
+        one, two = base.steps[0], again.steps[0]
+        # The noise may be the operating system's, so that alone may differ.
+        if (one.rows, one.state, base.setup) != (two.rows, two.state, again.setup):
+            raise ConfigError(
+                "the training is not repeated by its seed, so no two can be compared: seed all "
+                "that it draws, as with torch.manual_seed(seed) in its first line"
+            )
+        stress = _attempted(trainer, ratings, steps=_STRESSED, enlarged=_ENLARGED)
+        verdicts = checks.of_transcript(base, law, stress)
+        verdicts.append(checks.seeds(base, trainer.run(ratings, steps=1, offset=1)))
+        if not self.number_is_public:
+            setups = self._neighbours(base.setup)
+            verdicts.append(pairs.by_number(setups, law, self.claimed))
+        return verdicts
+
+    def _far(self, start: int, base: Transcript) -> Verdict:
+        """Compare trainings with the same noised sums; where one differs, find the line."""
+        trainer, ratings, count = self.trainer, self.ratings, len(base.forced)
+        if not count:
+            return not_tested("transcript", "the noised sums of one step are too large to keep")
+        base, steps = base.first(count), count if count < len(base.steps) else None
+        sets = datasets.far(ratings, self.far, trainer.seed)
+        for data in (sets[place] for place in self._sets(start)):
+            other = trainer.run(data, forced=base.forced, steps=steps)
+            if other.final != base.final:
+                # What no training repeats, such as a time that it returns, is no decision.
+                again = trainer.run(ratings, forced=base.forced)
+                other = replace(other, final=base.final) if again.final != base.final else other
+            verdict = pairs.forced(base, other)
+            if verdict.fails:
+                break
+        if not verdict.fails or base.setup.coordinates != other.setup.coordinates:
+            return verdict
+        return verdict.at(parting(trainer.traced(ratings, base), trainer.traced(data, base)))
+
+    def _sums(self, base: Transcript) -> Verdict:
+        """Compare three data sets with another last row, of few rows, so that batches take it."""
+        trainer, ratings, own = self.trainer, self.ratings, self.own
+        if ratings.n_users < 4 or ratings.n_items < 3 * own:
+            return not_tested("sum", "there are too few users or items for other rows")
+        seen = [step.rows for step in base.steps if step.rows]
+        batch = sum(seen) / len(seen) if seen else base.setup.rate * base.setup.records
+        others = int((ratings.user < ratings.n_users - 3).sum())
+        rows = min(others + own, max(3 * own, round(datasets.BATCHES * batch)))
+        sets = datasets.triple(ratings, rows, own, trainer.seed)
+        first = _attempted(trainer, sets[0], steps=1)
+        if first is None:
+            return not_tested("sum", "the training fails on few rows", "let it train on few rows")
+        steps = min(_MOST, max(_FEWEST, round(_SURE / first.setup.rate)))
+        # Any noised sums do, as the three trainings have the same.
+        forced = list(itertools.islice(itertools.cycle(base.forced), steps))
+        verdict = not_tested("sum", "the training fails with enlarged weights")
+        for offset in range(_TRIES):
+            options = {"steps": steps, "forced": forced, "enlarged": _ENLARGED, "offset": offset}
+            runs = [_attempted(trainer, data, sums=True, **options) for data in sets]
+            whole = [run for run in runs if run is not None]
+            if len(whole) == len(runs):
+                verdict = pairs.sums(whole, self._law(whole[0]), own)
+            if verdict.outcome != "not tested":
+                break
+        return verdict
+
+    def _neighbours(self, base: Setup) -> list[tuple[Setup, Setup]]:
+        """Return the setups of neighbouring numbers of rows, by running the first step."""
+        trainer, ratings = self.trainer, self.ratings
+        less, more = (
+            trainer.run(datasets.resized(ratings, rows, trainer.seed), steps=1).setup
+            if 0 < rows <= ratings.n_users * ratings.n_items
+            else base
+            for rows in (len(ratings) - 1, len(ratings) + 1)
         )
-    stress = _attempted(trainer, ratings, steps=_STRESSED, enlarged=_ENLARGED)
-    verdicts = checks.of_transcript(base, law, stress)
-    verdicts.append(checks.seeds(base, trainer.run(ratings, steps=1, offset=1)))
-    verdicts.append(_forced(trainer, ratings, base, far))
-    verdicts.append(_sums(trainer, ratings, base, own))
-    if verdicts[0].fails and verdicts[-1].outcome == "holds":
-        # As of gradients that are normalised, whatever their norm.
-        why = f"{verdicts[0].text}, and {verdicts[-1].text}: rows are clipped in another way"
-        verdicts[0] = not_tested("clipping", why)
-    if not number_is_public:
-        verdicts.append(pairs.by_number(_neighbours(trainer, ratings, base.setup), law, claimed))
-    located = [blamed(verdict, base.places) for verdict in verdicts]
-    return Examined(located, law, checks.measured_size(base.steps), base.stated)
-
-
-def _forced(trainer: Trainer, ratings: Ratings, base: Transcript, far: int) -> Verdict:
-    """Compare trainings with the same noised sums; where one differs, find the line."""
-    verdict = not_tested("transcript", "the noised sums are too large to be kept")
-    for data in datasets.far(ratings, far if base.forced else 0, trainer.seed):
-        other = trainer.run(data, forced=base.forced)
-        if other.final != base.final:
-            # What no training repeats, such as a time that it returns, is no decision.
-            again = trainer.run(ratings, forced=base.forced)
-            other = replace(other, final=base.final) if again.final != base.final else other
-        verdict = pairs.forced(base, other)
-        if verdict.fails:
-            if base.setup.coordinates != other.setup.coordinates:
-                return verdict
-            return verdict.at(parting(trainer.traced(ratings, base), trainer.traced(data, base)))
-    return verdict
+        return [(base, less), (more, base)]
 
 
 def _attempted(trainer: Trainer, ratings: Ratings, **wanted: Any) -> Transcript | None:
@@ -176,42 +260,3 @@ def _attempted(trainer: Trainer, ratings: Ratings, **wanted: Any) -> Transcript 
         return trainer.run(ratings, **wanted)
     except (ConfigError, RunError):
         return None
-
-
-def _sums(trainer: Trainer, ratings: Ratings, base: Transcript, own: int) -> Verdict:
-    """Compare three data sets with another last row, on few rows, so that batches take it soon."""
-    if ratings.n_users < 4 or ratings.n_items < 3 * own:
-        return not_tested("sum", "there are too few users or items for other rows")
-    seen = [step.rows for step in base.steps if step.rows]
-    batch = sum(seen) / len(seen) if seen else base.setup.rate * base.setup.records
-    others = int((ratings.user < ratings.n_users - 3).sum())
-    rows = min(others + own, max(3 * own, round(datasets.BATCHES * batch)))
-    sets = datasets.triple(ratings, rows, own, trainer.seed)
-    first = _attempted(trainer, sets[0], steps=1)
-    if first is None:
-        return not_tested("sum", "the training fails on few rows", "let it train on few rows")
-    steps = min(_MOST, max(_FEWEST, round(_SURE / first.setup.rate)))
-    # Any noised sums do, as the three trainings have the same.
-    forced = (tuple(base.forced) * (1 + steps // len(base.steps)))[:steps]
-    verdict = not_tested("sum", "the training fails with enlarged weights")
-    for offset in range(_TRIES):
-        options = {"steps": steps, "forced": forced, "enlarged": _ENLARGED, "offset": offset}
-        runs = [_attempted(trainer, data, sums=True, **options) for data in sets]
-        whole = [run for run in runs if run is not None]
-        if len(whole) == len(runs):
-            law = Law.of(whole[0].setup, len(whole[0].steps), trainer.delta)
-            verdict = pairs.sums(whole, law, own)
-        if verdict.outcome != "not tested":
-            break
-    return verdict
-
-
-def _neighbours(trainer: Trainer, ratings: Ratings, base: Setup) -> list[tuple[Setup, Setup]]:
-    """Return the setups of neighbouring numbers of rows, by running the training's first step."""
-    less, more = (
-        trainer.run(datasets.resized(ratings, rows, trainer.seed), steps=1).setup
-        if 0 < rows <= ratings.n_users * ratings.n_items
-        else base
-        for rows in (len(ratings) - 1, len(ratings) + 1)
-    )
-    return [(base, less), (more, base)]

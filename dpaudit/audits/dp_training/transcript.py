@@ -8,7 +8,7 @@ al. 2016, arXiv:1607.00133, algorithm 1).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -123,8 +123,8 @@ def _repeated(values: Vector) -> float:
     """Return the share of values other than 0 that another coordinate has, too."""
     bits = np.abs(values[values != 0]).view(np.int32)
     # Of many values some are compared, chosen by themselves, so that equal ones stay together.
-    bits = bits[bits % max(1, len(bits) // COMPARED) == 0]
-    return 1 - len(np.unique(bits)) / len(bits) if len(bits) else 0.0
+    bits = np.sort(bits[bits % max(1, len(bits) // COMPARED) == 0])
+    return np.count_nonzero(bits[1:] == bits[:-1]) / len(bits) if len(bits) else 0.0
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Transcript:
         counted: the number of steps that the accountant counted; None without an accountant.
         stated: the ε that the accountant states at the claim's δ; None without one.
         final: a digest of the weights and of what the training returned; empty if it was ended.
-        forced: G of each step, to put in place in other trainings; empty if it is not kept.
+        forced: G of the first steps, to put in place in other trainings: as many as are kept.
         places: the lines that are to blame if a part of a step is at fault.
     """
 
@@ -175,3 +175,8 @@ class Transcript:
     final: str = ""
     forced: Sequence[Vector] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
+
+    def first(self, count: int) -> Transcript:
+        """Return its first steps; itself if it has no more."""
+        whole = count >= len(self.steps)
+        return self if whole else replace(self, steps=self.steps[:count], final="")

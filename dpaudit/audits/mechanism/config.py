@@ -82,6 +82,7 @@ class MechanismConfig(Config):
     title: ClassVar[str] = "a mechanism by its outputs alone"
     marks: ClassVar[frozenset[str]] = frozenset({"defense"})
     ordered: ClassVar[str] = "[defense]"
+    processes: ClassVar[bool] = True
     stops: ClassVar[bool] = True
 
     defense: PythonDefense

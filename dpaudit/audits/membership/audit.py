@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from numbers import Integral
 from os import PathLike
@@ -44,6 +45,20 @@ C = TypeVar("C", bound=Config)
 # The width of printed text, and the style of the frame in a notebook.
 _WIDTH = 120
 _FRAME = "width: 100%; height: 48rem; border: 0"
+
+
+def printed(show: Callable[[Any], None]) -> str:
+    """Return what is shown on a console of rich, as text."""
+    from rich.console import Console
+
+    text = io.StringIO()
+    show(Console(file=text, width=_WIDTH))
+    return text.getvalue()
+
+
+def framed(page: str, title: str) -> str:
+    """Return a page in a frame of its own, whose style is not that of a notebook around it."""
+    return f'<iframe srcdoc="{escape(page)}" title="{title}" sandbox style="{_FRAME}"></iframe>'
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,18 +104,12 @@ class Audit:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        from rich.console import Console
-
         from dpaudit.reports.render.console import show
 
-        text = io.StringIO()
-        show(self.record, Console(file=text, width=_WIDTH))
-        return text.getvalue()
+        return printed(partial(show, self.record))
 
     def _repr_html_(self) -> str:
-        """Show the report in a frame of its own, whose style is not that of the notebook."""
-        page = escape(registry.load("reports", "html")(self.record))
-        return f'<iframe srcdoc="{page}" title="Privacy audit" sandbox style="{_FRAME}"></iframe>'
+        return framed(registry.load("reports", "html")(self.record), "Privacy audit")
 
 
 @dataclass(frozen=True, repr=False)

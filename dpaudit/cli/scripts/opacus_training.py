@@ -11,7 +11,7 @@ from opacus import PrivacyEngine
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-EPOCHS, BATCH, NOISE, NORM = 3, 64, 1.0, 1.0
+EPOCHS, BATCH, NOISE, NORM = 1, 64, 1.0, 1.0
 
 
 class Factors(nn.Module):

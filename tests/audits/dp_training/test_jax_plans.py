@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from dpaudit.audits.dp_training import checks
-from dpaudit.audits.dp_training.runs import Trainer, examined
+from dpaudit.audits.dp_training.runs import Trainer
 from dpaudit.core.errors import ConfigError
 
 plans = pytest.importorskip("jax_privacy.experimental.execution_plan")
@@ -22,7 +22,7 @@ ratings = partial(dpsgd.ratings, 600, users=60, items=80)
 
 
 def test_an_honest_training_keeps_every_check_that_can_be_made() -> None:
-    found = examined(Trainer(script().train, "train", 3, 1e-5), ratings(), 4.0, far=1)
+    found = dpsgd.examined(script().train, ratings(), far=1)
     outcomes = {verdict.check: verdict.outcome for verdict in found.verdicts}
     assert outcomes.pop("clipping") == "not tested"
     assert set(outcomes.values()) == {"holds"}, outcomes

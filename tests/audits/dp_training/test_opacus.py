@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpaudit.audits.dp_training.law import Law
-from dpaudit.audits.dp_training.runs import Trainer, examined
+from dpaudit.audits.dp_training.runs import Trainer
 from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.core.errors import ConfigError
 
@@ -26,8 +26,7 @@ ratings = partial(dpsgd.ratings, users=100, items=150)
 def verdicts(
     train: Callable[..., Any], rows: int, far: int = 1, own: int = 1
 ) -> dict[str, Verdict]:
-    trainer = Trainer(train, "train", 3, 1e-5)
-    found = examined(trainer, ratings(rows), 4.0, far=far, own=own)
+    found = dpsgd.examined(train, ratings(rows), far=far, own=own)
     assert found.stated is not None
     return {verdict.check: verdict for verdict in found.verdicts}
 
@@ -117,7 +116,7 @@ def test_a_training_that_clips_interactions_keeps_no_claim_about_users() -> None
 
 
 def test_a_training_that_clips_users_states_the_epsilon_of_a_user() -> None:
-    run = Trainer(networks("user").fit, "train", 3, 1e-5).run(ratings(1000), gradients=True)
+    run = Trainer(networks("user").fit, "train", 3, 1e-5).run(ratings(1000), accounted=True)
     assert (run.setup.unit, run.setup.records) == ("user", 100)
     law = Law.of(run.setup, len(run.steps), 1e-5)
     assert law.of_user(10) == law.epsilon

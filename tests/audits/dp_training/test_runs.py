@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dpsgd  # type: ignore[import-not-found]
 import numpy as np
 import pytest
 
 import dpaudit
-from dpaudit.audits.dp_training.runs import Trainer, examined
+from dpaudit.audits.dp_training import recorder
+from dpaudit.audits.dp_training.runs import Trainer
 from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.core.errors import ConfigError, RunError
 from dpaudit.data.ratings import Ratings, Scale
@@ -43,7 +45,7 @@ def train(interactions: Any, seed: int, watch: Any, fault: str = "") -> Any:
         sums = [np.zeros_like(p), np.zeros_like(q)]
         for total, index, part in zip(sums, (users, items), parts, strict=True):
             np.add.at(total, index, factors[:, None] * part)
-        noise = [source.normal(0, 1, part.shape) for part in sums]
+        noise = [(fault != "noise") * source.normal(0, 1, part.shape) for part in sums]
         if fault == "nan":
             noise[0][0] = np.nan
         if fault == "unwatched":
@@ -61,8 +63,7 @@ def with_fault(fault: str) -> Any:
 
 
 def verdicts(fault: str) -> dict[str, Verdict]:
-    trainer = Trainer(with_fault(fault), "train", 3, 1e-5)
-    found = examined(trainer, ratings(), 4.0, far=3)
+    found = dpsgd.examined(with_fault(fault), ratings(), far=3)
     return {verdict.check: verdict for verdict in found.verdicts}
 
 
@@ -92,7 +93,7 @@ def test_what_a_training_returns_counts_unless_no_training_repeats_it() -> None:
 
     clock = iter(np.arange(1000.0))
     for returning, outcome in ((timed, "holds"), (told, "fails")):
-        found = examined(Trainer(returning, "train", 3, 1e-5), ratings(), 4.0, far=4)
+        found = dpsgd.examined(returning, ratings(), far=4)
         verdict = next(one for one in found.verdicts if one.check == "transcript")
         assert verdict.outcome == outcome
 
@@ -103,6 +104,17 @@ def test_a_loop_that_stops_by_its_loss_is_found_with_the_line() -> None:
     assert found.place is not None
     line = Path(__file__).read_text(encoding="utf-8").split("\n")[found.place.line - 1]
     assert 'fault == "stop"' in line
+
+
+def test_of_a_large_model_the_decisions_of_the_first_steps_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recorder, "_MOST", 10 * (USERS + ITEMS) * 8)
+    found = verdicts("")["transcript"]
+    assert found.outcome == "holds"
+    assert "the first 10 steps" in found.text
+    monkeypatch.setattr(recorder, "_MOST", 1)
+    assert verdicts("")["transcript"].outcome == "not tested"
 
 
 @pytest.mark.parametrize(
@@ -138,6 +150,8 @@ def test_an_audit_from_python_stops_at_a_false_claim_and_goes_on_an_honest_one()
     assert 1 < verdict.factor < 1.3
     false = dpaudit.audit_dp_training(with_fault("clip"), ratings(), **options)
     assert (false.record.outcome, false.record.verdicts[0].verdict) == ("stop", "false")
+    bare = dpaudit.audit_dp_training(with_fault("noise"), ratings(), **options)
+    assert (bare.record.outcome, bare.record.verdicts[0].verdict) == ("stop", "false")
     finding = next(one for one in false.record.findings if one.about == "sum")
     assert "test_runs.py:" in finding.text
     assert "Checks of the steps of the training" in str(false)

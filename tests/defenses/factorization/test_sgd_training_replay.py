@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import dpsgd  # type: ignore[import-not-found]
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpaudit.audits.dp_training.law import Law
-from dpaudit.audits.dp_training.runs import Trainer, examined
 from dpaudit.core.streams import Streams
 from dpaudit.data import Ratings, Scale
 from dpaudit.defenses import factors, precision
@@ -171,12 +170,10 @@ def test_the_replayed_steps_keep_the_checks_of_a_training_by_dp_sgd() -> None:
             replay.move(watch.step(total, replay.noise(t), 1.0, rows=int(taken.sum())))
         return replay.sides[1]
 
-    trainer = Trainer(train, "replay", 3, DELTA)
-    verdicts = examined(trainer, ratings(), CORRECTED.epsilon, own=5).verdicts
-    outcomes = {verdict.check: verdict.outcome for verdict in verdicts}
+    found = dpsgd.examined(train, ratings(), claimed=CORRECTED.epsilon, own=5)
+    outcomes = {verdict.check: verdict.outcome for verdict in found.verdicts}
     untested = {name for name, outcome in outcomes.items() if outcome == "not tested"}
     # Each item has a rater, and no other user's gradient is zero where one's own is.
     assert untested == {"clipping", "steps-counted", "noise-repeated", "noise-scale"}
     assert "fails" not in outcomes.values()
-    law = Law.of(trainer.run(ratings()).setup, CORRECTED.epochs, DELTA)
-    assert law.epsilon == pytest.approx(CORRECTED.epsilon, rel=0.01)
+    assert found.law.epsilon == pytest.approx(CORRECTED.epsilon, rel=0.01)
