@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import pydantic
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
@@ -164,6 +164,13 @@ class AuditedTable(Protocol):
     @property
     def epsilon(self) -> Sequence[float]:
         """The values of ε to audit; infinite without a claim."""
+
+
+class Claimed(NamedTuple):
+    """The label of what is audited, with its claimed ε."""
+
+    label: str
+    epsilon: Sequence[float]
 
 
 class Config(Table):

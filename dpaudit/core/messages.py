@@ -36,6 +36,11 @@ def lines(text: str) -> str:
     return "\n".join(map(plain, text.split("\n")))
 
 
+def capitalised(text: str) -> str:
+    """Begin a text, of at least one letter, with a capital; the rest stays as it is."""
+    return f"{text[0].upper()}{text[1:]}"
+
+
 def show(value: object, longest: int = _VALUE) -> str:
     """Return the `repr` of a value, cut to `longest` characters; truth as TOML writes it."""
     if isinstance(value, bool):

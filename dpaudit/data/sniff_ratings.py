@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.core.errors import DataError
-from dpaudit.core.messages import show
+from dpaudit.core.messages import capitalised, show
 from dpaudit.data.readers import columns, doubts
 from dpaudit.data.readers.cells import RawTable, first_of, identifier
 from dpaudit.data.readers.load import MOST_VALUES, likely_ratings, occurring, usual_scale
@@ -160,8 +160,7 @@ def meaning_of(table: RawTable, kind: str, extent: tuple[float, float] | None) -
         DataError: a rating is missing or no number, while others are; or none is in `extent`.
     """
     name, column = table.columns["rating"], columns.ratings(table)
-    label, where = table.label("rating"), f"{table.path}, {table.label('rating')}"
-    label = f"{label[0].upper()}{label[1:]}"
+    label, where = capitalised(table.label("rating")), f"{table.path}, {table.label('rating')}"
     texts = [value for value in column.distinct if identifier(value)]
     if not texts:
         return Meaning(words=f"{label} is empty, so every row is an interaction.")

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dpaudit.core import rounding
 from dpaudit.core.frequency import Spelling, base_of
-from dpaudit.core.messages import plain
+from dpaudit.core.messages import capitalised, plain
 from dpaudit.record.metrics import entry
 from dpaudit.reports import chart_parts as parts
 from dpaudit.reports import palette, vega
@@ -116,7 +116,7 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
                 found += f"; {_number(leak, unchanged.leak.mean)} with yours"
             found += f"; the limit is {_number(leak, abs(leak.limit))})"
         name = f"with {chosen.words}" if tuning.chosen else "with the settings as they are"
-        yield f"{name[0].upper()}{name[1:]} it is GO: {found}."
+        yield f"{capitalised(name)} it is GO: {found}."
         for price in tuning.price if tuning.chosen else ():
             if not price.group:
                 yield f"{price_words(tuning, price)}."
@@ -127,7 +127,7 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
     count = len(tuning.candidates)
     said = f"none of {count} judged settings passes" if tuning.listed else "no setting passes"
     said = "the judged setting does not pass" if tuning.listed and count == 1 else said
-    yield f"{said[0].upper()}{said[1:]}; nearest: {name}, {_fate(tuning, nearest)}."
+    yield f"{capitalised(said)}; nearest: {name}, {_fate(tuning, nearest)}."
 
 
 def _beyond(candidate: CandidateRecord) -> tuple[bool, float]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -247,15 +248,17 @@ class Tuner:
 
     def leaks(self, survey: Survey, parts: Sequence[Division]) -> list[Leak]:
         """Return the numbers that gates limit, in the judged trainings of each division."""
-        values: dict[tuple[str, str], list[float]] = {}
-        about: dict[tuple[str, str], tuple[Gate, Measurement]] = {}
+        values: dict[tuple[Any, ...], list[float]] = {}
+        about: dict[tuple[Any, ...], tuple[Gate, Measurement]] = {}
         for part in parts:
             numbers = survey.numbers(part)
             for gate in survey.measure.context.config.gate:
                 for number in picked_by(gate, numbers, survey.model.points()):
                     if number.census is None:
                         continue
-                    key = rule(gate), number.place
+                    # Of a leak the place says who finds most, which differs between trainings.
+                    leak = number.metric == "leak"
+                    key = rule(gate), number.attacker if leak else number.place
                     about[key] = gate, number
                     mirror = entry(number.metric).mirror if gate.min is None else None
                     shown = number.census.worst
@@ -265,7 +268,7 @@ class Tuner:
         return [
             Leak(
                 rule=key[0],
-                place=key[1],
+                place=number.place,
                 metric=number.metric,
                 at=number.at,
                 limit=gate.threshold if gate.min is None else -gate.threshold,

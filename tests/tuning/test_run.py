@@ -169,6 +169,17 @@ def test_where_nothing_passes_the_nearest_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_leak_that_another_observer_finds_in_each_training_is_one_number(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path)
+    text = (folder / "audit.toml").read_text().replace('["scores"]', '["scores", "own-list"]')
+    text = text.replace('"attack.tpr"\nwhere = { at = 0.01 }', '"leak"')
+    (folder / "audit.toml").write_text(text.replace("[0.6, 1.0, 3.0]", "[1.5]"))
+    called = call(folder, "-s", "tune.trainings=35", "-o", str(folder / "out"))
+    assert called.exit_code in (0, 4), called.output
+    leaks = [one.leak for one in result(folder / "out").settings if one.leak]
+    assert [len(leak.values) for leak in leaks] == [6, 6]
+
+
 def test_a_range_is_searched_by_tpe_from_100_trainings_on(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     folder = folder_with(tmp_path)

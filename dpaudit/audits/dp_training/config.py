@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Field, PrivateAttr, create_model, model_validator
 
 from dpaudit.config.gate import Gate
 from dpaudit.config.model import Model, Table, as_list
+from dpaudit.config.schema import Claimed
 from dpaudit.config.tables import Attack, DataConfig
 from dpaudit.core.foreign import import_object
 
@@ -64,13 +65,6 @@ class DPTraining(Table):
         return copy
 
 
-class Stated(NamedTuple):
-    """The label of a training with its stated ε."""
-
-    label: str
-    epsilon: Sequence[float]
-
-
 class _Tables(DataConfig):
     """A config of a training by DP-SGD.
 
@@ -94,9 +88,9 @@ class _Tables(DataConfig):
         return cast(DPTraining, getattr(self, "dp-training"))
 
     @property
-    def audited(self) -> Sequence[Stated]:
+    def audited(self) -> Sequence[Claimed]:
         """The training with its stated ε."""
-        return [Stated(self.training.label, [self.training.epsilon])]
+        return [Claimed(self.training.label, [self.training.epsilon])]
 
     @property
     def code(self) -> list[str]:

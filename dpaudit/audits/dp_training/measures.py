@@ -20,6 +20,7 @@ from dpaudit.audits.dp_training.verdict import Verdict
 from dpaudit.bounds.accounting import noise_multiplier
 from dpaudit.config.origin import shown
 from dpaudit.core.estimate import Estimate
+from dpaudit.core.messages import capitalised
 from dpaudit.core.rounding import at_least
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.tasks import Task
@@ -264,19 +265,15 @@ def _untested(verdicts: Sequence[Verdict]) -> set[str]:
 
 def _finding(table: DPTraining, verdict: Verdict) -> records.FindingRecord:
     implied = f" (ε ≥ {at_least(verdict.epsilon)})" if verdict.epsilon else ""
-    text = f"{'' if verdict.fails else 'not tested: '}{_seen(verdict, implied)}."
+    text = capitalised(f"{'' if verdict.fails else 'not tested: '}{_seen(verdict, implied)}.")
     return records.FindingRecord(
         model=table.label,
         about=verdict.check,
-        text=_sentence(text),
-        remedy=verdict.remedy and _sentence(f"{verdict.remedy}."),
+        text=text,
+        remedy=verdict.remedy and capitalised(f"{verdict.remedy}."),
         undecided=True,
         metrics=("epsilon",),
     )
-
-
-def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}"
 
 
 def _seen(verdict: Verdict, implied: str = "") -> str:

@@ -150,12 +150,9 @@ class Examination:
             RunError: the training raises an exception.
         """
         starts = range(0, self.far, _TOGETHER)
-        parts = [(1 + len(self._sets(start)), partial(self._compared, start)) for start in starts]
-        return [*parts, (1, self._alone)]
-
-    def _sets(self, start: int) -> range:
-        """Return which data sets that differ in all rows are compared with one training."""
-        return range(start, min(start + _TOGETHER, self.far))
+        sizes = (1 + min(_TOGETHER, self.far - start) for start in starts)
+        parts = (partial(self._compared, start) for start in starts)
+        return [*zip(sizes, parts, strict=True), (1, self._alone)]
 
     def _compared(self, start: int) -> Examined:
         """Run the training, check its steps in the first part, and compare data sets with it."""
@@ -201,8 +198,7 @@ class Examination:
         if not count:
             return not_tested("transcript", "the noised sums of one step are too large to keep")
         base, steps = base.first(count), count if count < len(base.steps) else None
-        sets = datasets.far(ratings, self.far, trainer.seed)
-        for data in (sets[place] for place in self._sets(start)):
+        for data in datasets.far(ratings, self.far, trainer.seed)[start : start + _TOGETHER]:
             other = trainer.run(data, forced=base.forced, steps=steps)
             if other.final != base.final:
                 # What no training repeats, such as a time that it returns, is no decision.

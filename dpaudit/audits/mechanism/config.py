@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from dpaudit.config.model import Table
-from dpaudit.config.schema import Config
+from dpaudit.config.schema import Claimed, Config
 
 
 class PythonDefense(Table):
@@ -63,13 +63,6 @@ class PythonDefense(Table):
         if complete == (self.pairs is not None) or (self.d is None) != (self.d_prime is None):
             raise ValueError("give d and d_prime, or pairs")
         return self
-
-
-class Claimed(NamedTuple):
-    """The label of a mechanism with its claimed ε."""
-
-    label: str
-    epsilon: Sequence[float]
 
 
 class MechanismConfig(Config):
