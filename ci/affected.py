@@ -6,7 +6,7 @@
     python ci/affected.py --list       say what runs and why, and run nothing
     python ci/affected.py --record     write into ci/green.json what has passed
 
-Further arguments go to pytest. A module with tests that take long, or that need torch, is left out
+Further arguments go to pytest. A module with tests that take long, or need an extra, is left out
 if nothing that it may read has changed since it last passed. `ci/green.json` has, for each such
 module, the digest of all that it may read, and the seconds that it took: the longest run first.
 A module may read
@@ -64,7 +64,11 @@ TOGETHER = ("bounds",)
 # Names of files that many folders have.
 COMMON = {"conftest.py", "__init__.py", "cmd", "expect.toml", "config.toml", "audit.toml"}
 LONG = re.compile(r"\bmark\.(?:long|fuzz)\b")
-TORCH = re.compile(r"\btorch\b|\bopacus\b|recommenders\.networks")
+# What tests need beside the extra `test`.
+EXTRAS = {
+    "torch": re.compile(r"\btorch\b|\bopacus\b|recommenders\.networks"),
+    "jax": re.compile(r"\bjax_privacy\b"),
+}
 PROCESS = re.compile(r"subprocess|sys\.executable|multiprocessing|Popen|os\.fork")
 DATA = re.compile(r"real_data|DPAUDIT_DATA")
 # Why a test is skipped that another environment would run; LensKit has one of its own.
@@ -112,9 +116,11 @@ class Checkout:
     def long_modules(self) -> list[str]:
         """The test modules that a run may leave out."""
         tests = [name for name in self.below("tests") if re.search(r"/test_\w+\.py$", name)]
-        return [
-            name for name in tests if LONG.search(self.text(name)) or TORCH.search(self.text(name))
-        ]
+        return [name for name in tests if LONG.search(self.text(name)) or self.extras(name)]
+
+    def extras(self, test: str) -> list[str]:
+        """The extras that a test module needs beside `test`."""
+        return [extra for extra, needs in EXTRAS.items() if needs.search(self.text(test))]
 
     def reads(self, test: str) -> set[str]:
         """The files of the project that a test module may read."""
@@ -358,7 +364,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="leave nothing out")
     parser.add_argument("--list", action="store_true", help="run nothing")
     parser.add_argument("--record", action="store_true", help="write ci/green.json of what passes")
-    parser.add_argument("--torch", action="store_true", help="only say whether a test needs torch")
+    parser.add_argument("--extras", action="store_true", help="only say which extras tests need")
     options, more = parser.parse_known_args()
     if options.record and more:
         parser.error(f"{' '.join(more)}: --record needs whole modules; leave it out")
@@ -370,10 +376,10 @@ def main() -> int:
     elif not options.record:
         later = postponed((name for name in reasons if reasons[name]), states, passed)
         reasons |= dict.fromkeys(later, LATER)
-    if options.torch:
+    if options.extras:
         running = [name for name, why in reasons.items() if runs(why)]
-        needed = any(TORCH.search(checkout.text(name)) for name in running)
-        print("yes" if needed else "no")
+        needed = {extra for name in running for extra in checkout.extras(name)}
+        print(",".join(sorted(needed)))
         return 0
     for why in sorted({*reasons.values()}):
         names = [name for name in reasons if reasons[name] == why]
