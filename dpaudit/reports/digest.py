@@ -174,10 +174,9 @@ def tunes(result: AuditResult) -> bool:
 
 def command(result: AuditResult, path: str = "dpaudit.toml", name: str = "run") -> str:
     """Return the command that runs the recorded config, which stands in a file, or another one."""
-    recommenders = result.config.get("recommender", [])
-    code = "defense" in result.config or any(
-        recommender.get("target") or recommender.get("command") for recommender in recommenders
-    )
+    values = (one if isinstance(one, list) else [one] for one in result.config.values())
+    tables = [table for some in values for table in some if isinstance(table, dict)]
+    code = any(table.get("target") or table.get("command") for table in tables)
     return f"dpaudit {name} {shlex.quote(path)}{' --allow-code' if code else ''}"
 
 

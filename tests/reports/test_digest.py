@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dpaudit.record.result import AuditResult, GateRecord
-from dpaudit.reports.digest import exhausted, why
+from dpaudit.reports.digest import command, exhausted, why
 from tests.support.records import Make
 
 
@@ -35,6 +35,22 @@ def test_a_gate_says_how_many_trainings_and_how_much_time_decide_it(
     gate = GateRecord(id="g", rule="r", outcome="inconclusive", reason="too few", trainings=40)
     assert why(gate, timed).endswith(words)
     assert why(gate.model_copy(update={"trainings": None}), timed) == "too few"
+
+
+@pytest.mark.cases(
+    ("tables", "code"),
+    [
+        ({"defense": {"target": "mine:noise"}}, True),
+        ({"dp-training": {"target": "mine:train"}}, True),
+        ({"recommender": [{"library": "implicit"}, {"command": "train.sh"}]}, True),
+        ({"recommender": [{"library": "implicit", "target": None}], "model": []}, False),
+    ],
+)
+def test_the_command_that_runs_a_config_allows_its_code(
+    result: AuditResult, tables: dict[str, Any], code: bool
+) -> None:
+    ran = command(result.model_copy(update={"config": tables}))
+    assert ran == f"dpaudit run dpaudit.toml{' --allow-code' if code else ''}"
 
 
 @pytest.mark.cases(("lower", "full"), [(7.98, True), (7.0, False), (0.0, False)])
