@@ -49,7 +49,8 @@ def audited(config: Config, folder: Path, *, allow_code: bool = False) -> AuditR
         if _of(config, result):
             return result
     # Recommenders are functions of Python's, which hold the global lock.
-    kind = "processes" if isinstance(config, MembershipConfig) else "threads"
+    own = config.processes or isinstance(config, MembershipConfig)
+    kind = "processes" if own else "threads"
     folder.mkdir(parents=True, exist_ok=True)
     result = run_audit(
         config, workers=Workers.all_cores(kind), folder=RunFolder(folder), allow_code=allow_code

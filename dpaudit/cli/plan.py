@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -136,7 +137,10 @@ def _plan_config(
     with Reporter(quiet=True) as reporter, placed:
         cost = cost_of(planned, reporter, timing)
     tell(cost.decisions)
-    _show_cost(cost, timing, options.workers_of(checked, workers))
+    workers = options.workers_of(checked, workers)
+    # On threads such tasks run one after the other.
+    alone = checked.processes and workers.backend == "threads"
+    _show_cost(cost, timing, replace(workers, count=1) if alone else workers)
     tell(_tuning(checked, cost))
     if rows:
         _show_forecast(rows)

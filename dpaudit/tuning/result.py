@@ -15,7 +15,6 @@ class Leak(Record):
 
     Attributes:
         rule: the gate.
-        place: what the number is of.
         metric: the metric.
         at: its false-positive rate, if it has one.
         limit: the limit.
@@ -23,7 +22,6 @@ class Leak(Record):
     """
 
     rule: str
-    place: str
     metric: str
     at: float | None
     limit: float

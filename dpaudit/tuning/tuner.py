@@ -256,7 +256,7 @@ class Tuner:
                 for number in picked_by(gate, numbers, survey.model.points()):
                     if number.census is None:
                         continue
-                    # Of a leak the place says who finds most, which differs between trainings.
+                    # The place of a leak says who finds most, which differs between trainings.
                     leak = number.metric == "leak"
                     key = rule(gate), number.attacker if leak else number.place
                     about[key] = gate, number
@@ -268,7 +268,6 @@ class Tuner:
         return [
             Leak(
                 rule=key[0],
-                place=number.place,
                 metric=number.metric,
                 at=number.at,
                 limit=gate.threshold if gate.min is None else -gate.threshold,

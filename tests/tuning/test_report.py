@@ -11,9 +11,7 @@ from dpaudit.tuning.result import CandidateRecord, Leak, Price, SettingRecord, T
 
 
 def leak(*values: float) -> Leak:
-    return Leak(
-        rule="attack.tpr <= 0.1", place="m", metric="attack.tpr", at=0.01, limit=0.1, values=values
-    )
+    return Leak(rule="attack.tpr <= 0.1", metric="attack.tpr", at=0.01, limit=0.1, values=values)
 
 
 def setting(words: str, *values: float, utility: float = 0.2) -> SettingRecord:

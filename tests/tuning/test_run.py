@@ -180,6 +180,7 @@ def test_a_leak_that_another_observer_finds_in_each_training_is_one_number(tmp_p
     assert [len(leak.values) for leak in leaks] == [6, 6]
 
 
+@pytest.mark.long
 def test_a_range_is_searched_by_tpe_from_100_trainings_on(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     folder = folder_with(tmp_path)
@@ -274,7 +275,7 @@ class Judged:
     def judge(self, setting: int, left: int) -> tuple[CandidateRecord, None]:
         """Say that more is found with more trainings."""
         self.order.append(setting)
-        leak = Leak(rule="r", place="p", metric="attack.tpr", at=0.01, limit=1.0,
+        leak = Leak(rule="r", metric="attack.tpr", at=0.01, limit=1.0,
                     values=(self.leaks[setting],))  # fmt: skip
         return CandidateRecord(
             setting=setting, fate="undecided", seen=6, judged=19, leak=leak, outcome="undecided"

@@ -177,10 +177,10 @@ class Checks(Measure[Config, TrainedModel]):
 
     def _measured(self, stage: str, model: TrainedModel) -> Iterator[RecordPart]:
         table, context = model.table, self.context
-        work = self.subject.examination()
+        examination = self.subject.examination()
+        work, parts = partial(_examined, examination), examination.parts()
         tasks = (
-            Task(partial(_examined, work), part, size, table.label, dear=True)
-            for part, (size, _) in enumerate(work.parts())
+            Task(work, part, size, table.label, dear=True) for part, (size, _) in enumerate(parts)
         )
         first, *others = map(_EXAMINED.validate_json, context.tasks(stage).run(tasks))
         found = first.joined(others)

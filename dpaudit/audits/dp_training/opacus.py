@@ -100,7 +100,7 @@ class _Watched:
             return
         self._rows = (self._rows or 0) + len(samples[0])
         # Clipping by layers has several norms; and other numbers may take the place of the sums.
-        if isinstance(optimizer.max_grad_norm, list) or len(self.recorder.wanted.forced):
+        if isinstance(optimizer.max_grad_norm, list) or self.recorder.wanted.forced:
             return
         with torch.no_grad():
             norms = [sample[:, None].flatten(1).norm(dim=1) for sample in samples]

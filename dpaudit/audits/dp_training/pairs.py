@@ -99,10 +99,12 @@ def forced(one: Transcript, other: Transcript) -> Verdict:
         other: the training on other data.
     """
     difference = next(_differences(one, other), "")
-    steps = f"{'' if one.final else 'the first '}{len(one.steps)} steps"
+    kept, steps = len(one.forced.kept), f"{len(one.steps)} steps"
+    noise = f" in {kept} steps and the same noise in the others" if kept < len(one.steps) else ""
     decisions = difference or f"{steps} and all that they decide are the same"
-    text = f"with the same noised sums, {decisions} on data with other values, users and items"
-    least = f"a decision in {steps} that differs between these data sets"
+    text = f"with the same noised sums{noise}, {decisions} on data with other values, users and "
+    text += "items"
+    least = "a decision that differs between these data sets"
     return judged("transcript", bool(difference), text, least)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.audits.dp_training.forms import digest, enlarge, state_of
-from dpaudit.audits.dp_training.transcript import Place, Setup, Step, Transcript, Vector
+from dpaudit.audits.dp_training.transcript import Forced, Place, Setup, Step, Transcript, Vector
 from dpaudit.core.errors import ConfigError
 
 # How many numbers of noised sums are kept, to be put in place in other trainings: 1 GiB.
@@ -28,16 +28,16 @@ class Wanted:
     Attributes:
         delta: the δ at which the accountant's ε is read.
         steps: after how many steps it ends; None for all.
-        forced: the noised sums to put in place, step by step; empty for its own. It ends with them.
+        forced: what to put in place, step by step; None for its own. It ends with them.
         enlarged: the factor by which weights are multiplied before the first step.
         sums: whether the sums are kept.
-        gradients: whether G is kept.
+        gradients: whether G is kept, of as many first steps as `_MOST` numbers are.
         accounted: whether the accountant's ε is read, which takes longer than some trainings.
     """
 
     delta: float
     steps: int | None = None
-    forced: Sequence[Vector] = ()
+    forced: Forced | None = None
     enlarged: float = 1.0
     sums: bool = False
     gradients: bool = False
@@ -122,12 +122,12 @@ class Recorder:
             self._gradients.append(noised / np.float32(divisor))
         if index + 1 == wanted.steps:
             raise Enough
-        if not len(wanted.forced):
+        if wanted.forced is None:
             return None
-        if index >= len(wanted.forced) or len(wanted.forced[index]) != noised.size:
+        if index >= wanted.forced.count or wanted.forced.coordinates != noised.size:
             # The other training ended here, and this one goes on; or it is of another size.
             raise Enough
-        return wanted.forced[index]
+        return wanted.forced.at(index)
 
     def state(self) -> str:
         """Return a digest of weights, buffers and learning rates; empty if none is known."""
@@ -153,5 +153,5 @@ class Recorder:
             raise ConfigError("the training makes no step that is watched: watch its optimizer")
         counted, stated = self.accounted()
         final = f"{state_of(self.weights())} {digest(returned)}" if finished else ""
-        kept = self._gradients
-        return Transcript(self.setup, self._steps, counted, stated, final, kept, self.places)
+        forced = Forced.noise(self.setup, len(self._steps), self._gradients)
+        return Transcript(self.setup, self._steps, counted, stated, final, forced, self.places)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from dpaudit.audits.dp_training import checks, datasets, pairs
 from dpaudit.audits.dp_training.law import Law
 from dpaudit.audits.dp_training.places import Executed, blamed, parting, traced
 from dpaudit.audits.dp_training.recorder import Enough, Wanted
-from dpaudit.audits.dp_training.transcript import Setup, Transcript
+from dpaudit.audits.dp_training.transcript import Forced, Setup, Transcript
 from dpaudit.audits.dp_training.verdict import Verdict, not_tested
 from dpaudit.audits.dp_training.watch import Watch
 from dpaudit.core.errors import ConfigError, RunError
@@ -26,8 +25,9 @@ from dpaudit.data.ratings import Ratings
 Train = Callable[[Interactions, int, Watch], Any]
 # By how much weights are enlarged: at the usual start no gradient exceeds the norm.
 _ENLARGED = 100.0
-# The steps that show clipping, and those of the three data sets with another last row.
-_STRESSED, _FEWEST, _MOST = 3, 32, 512
+# The steps that show clipping, and those of the three data sets with another last row; and how many
+# numbers their sums have at most, in each of the three.
+_STRESSED, _FEWEST, _MOST, _NUMBERS = 3, 32, 512, 2**27
 # A row is in one of so many batches at the chosen number of steps in all but 1 of 400 trainings.
 _SURE = 6
 # With how many seeds a row is tried that is in no batch.
@@ -162,7 +162,7 @@ class Examination:
 
     def _alone(self) -> Examined:
         """Compare data sets that differ in their last rows with each other."""
-        base = self.trainer.run(self.ratings, gradients=True, steps=_MOST)
+        base = self.trainer.run(self.ratings, steps=_FEWEST)
         return self._examined(base, self._sums(base))
 
     def _examined(self, base: Transcript, *verdicts: Verdict) -> Examined:
@@ -194,15 +194,14 @@ class Examination:
 
     def _far(self, start: int, base: Transcript) -> Verdict:
         """Compare trainings with the same noised sums; where one differs, find the line."""
-        trainer, ratings, count = self.trainer, self.ratings, len(base.forced)
-        if not count:
-            return not_tested("transcript", "the noised sums of one step are too large to keep")
-        base, steps = base.first(count), count if count < len(base.steps) else None
+        trainer, ratings, forced = self.trainer, self.ratings, base.forced
+        if len(forced.kept) < forced.count:
+            base = replace(trainer.run(ratings, forced=forced), forced=forced)
         for data in datasets.far(ratings, self.far, trainer.seed)[start : start + _TOGETHER]:
-            other = trainer.run(data, forced=base.forced, steps=steps)
+            other = trainer.run(data, forced=forced)
             if other.final != base.final:
                 # What no training repeats, such as a time that it returns, is no decision.
-                again = trainer.run(ratings, forced=base.forced)
+                again = trainer.run(ratings, forced=forced)
                 other = replace(other, final=base.final) if again.final != base.final else other
             verdict = pairs.forced(base, other)
             if verdict.fails:
@@ -224,9 +223,11 @@ class Examination:
         first = _attempted(trainer, sets[0], steps=1)
         if first is None:
             return not_tested("sum", "the training fails on few rows", "let it train on few rows")
-        steps = min(_MOST, max(_FEWEST, round(_SURE / first.setup.rate)))
+        # The sums of all steps are kept.
+        most = min(_MOST, max(1, _NUMBERS // first.setup.coordinates))
+        steps = min(most, max(_FEWEST, round(_SURE / first.setup.rate)))
         # Any noised sums do, as the three trainings have the same.
-        forced = list(itertools.islice(itertools.cycle(base.forced), steps))
+        forced = Forced.noise(first.setup, steps)
         verdict = not_tested("sum", "the training fails with enlarged weights")
         for offset in range(_TRIES):
             options = {"steps": steps, "forced": forced, "enlarged": _ENLARGED, "offset": offset}
@@ -251,7 +252,7 @@ class Examination:
 
 
 def _attempted(trainer: Trainer, ratings: Ratings, **wanted: Any) -> Transcript | None:
-    """Return a training with enlarged weights; None if it fails."""
+    """Return a training that nobody planned, as with enlarged weights; None if it fails."""
     try:
         return trainer.run(ratings, **wanted)
     except (ConfigError, RunError):

@@ -8,7 +8,7 @@ al. 2016, arXiv:1607.00133, algorithm 1).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -155,6 +155,36 @@ class Setup:
 
 
 @dataclass(frozen=True, eq=False)
+class Forced:
+    """G of each step, to put in place of a training's own: beyond those that are kept, noise.
+
+    Attributes:
+        kept: G of the first steps `(k,)`.
+        count: the number of steps.
+        coordinates: k.
+        scale: the standard deviation of the noise, σC/D.
+    """
+
+    kept: Sequence[Vector] = ()
+    count: int = 0
+    coordinates: int = 0
+    scale: float = 0.0
+
+    @classmethod
+    def noise(cls, setup: Setup, count: int, kept: Sequence[Vector] = ()) -> Forced:
+        """Return noise of the size that a training states, in so many steps."""
+        scale = setup.noise_multiplier * setup.bound / setup.divisor
+        return cls(kept, count, setup.coordinates, scale)
+
+    def at(self, index: int) -> Vector:
+        """Return G of a step, from 0."""
+        if index < len(self.kept):
+            return self.kept[index]
+        draws = generator(index, "noised sums").standard_normal(self.coordinates, np.float32)
+        return np.float32(self.scale) * draws
+
+
+@dataclass(frozen=True, eq=False)
 class Transcript:
     """One training.
 
@@ -164,7 +194,7 @@ class Transcript:
         counted: the number of steps that the accountant counted; None without an accountant.
         stated: the ε that the accountant states at the claim's δ; None without one.
         final: a digest of the weights and of what the training returned; empty if it was ended.
-        forced: G of the first steps, to put in place in other trainings: as many as are kept.
+        forced: G of its steps, to put in place in other trainings.
         places: the lines that are to blame if a part of a step is at fault.
     """
 
@@ -173,10 +203,5 @@ class Transcript:
     counted: int | None = None
     stated: float | None = None
     final: str = ""
-    forced: Sequence[Vector] = ()
+    forced: Forced = Forced()
     places: Mapping[str, Place] = field(default_factory=dict)
-
-    def first(self, count: int) -> Transcript:
-        """Return its first steps; itself if it has no more."""
-        whole = count >= len(self.steps)
-        return self if whole else replace(self, steps=self.steps[:count], final="")

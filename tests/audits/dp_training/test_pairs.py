@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dpaudit.audits.dp_training import pairs
-from dpaudit.audits.dp_training.transcript import Setup, Transcript
+from dpaudit.audits.dp_training.transcript import Forced, Setup, Transcript
 
-FORCED = [np.zeros(3, np.float32)] * 16
+FORCED = Forced([np.zeros(dpsgd.COORDINATES, np.float32)] * 16, 16, dpsgd.COORDINATES)
 
 
 def training(**changes: object) -> Transcript:

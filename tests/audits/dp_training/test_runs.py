@@ -106,15 +106,21 @@ def test_a_loop_that_stops_by_its_loss_is_found_with_the_line() -> None:
     assert 'fault == "stop"' in line
 
 
-def test_of_a_large_model_the_decisions_of_the_first_steps_are_compared(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("kept", [0, 10])
+def test_of_a_large_model_noise_stands_in_place_of_the_sums_that_are_not_kept(
+    monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr(recorder, "_MOST", 10 * (USERS + ITEMS) * 8)
-    found = verdicts("")["transcript"]
-    assert found.outcome == "holds"
-    assert "the first 10 steps" in found.text
-    monkeypatch.setattr(recorder, "_MOST", 1)
-    assert verdicts("")["transcript"].outcome == "not tested"
+    def told(interactions: Any, seed: int, watch: Any) -> Any:
+        return train(interactions, seed, watch), float(interactions.table.rating.mean())
+
+    monkeypatch.setattr(recorder, "_MOST", kept * (USERS + ITEMS) * 8)
+    honest, stopped = verdicts(""), verdicts("stop")["transcript"]
+    assert {honest[check].outcome for check in ("transcript", "sum")} == {"holds"}
+    assert f"in {kept} steps and the same noise" in honest["transcript"].text
+    assert stopped.fails
+    assert stopped.place is not None
+    found = dpsgd.examined(told, ratings(), far=3)
+    assert "transcript" in dpsgd.failing(found.verdicts)
 
 
 @pytest.mark.parametrize(
