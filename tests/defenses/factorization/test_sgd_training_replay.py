@@ -6,23 +6,24 @@ steps: their clipped sums, their noise and the users who take part.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import dpsgd  # type: ignore[import-not-found]
 import numpy as np
 import pytest
+import replays  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from dpaudit.core.streams import Streams
-from dpaudit.data import Ratings, Scale
+from dpaudit.data import Ratings
 from dpaudit.defenses import factors, precision
 from dpaudit.defenses.factorization import sgd_training
 from dpaudit.defenses.factorization.sgd import SgdFactors
 from dpaudit.kernels import exact_noise
-from dpaudit.kernels.lane_noise import LANE_TILE, exact_normal_lanes, trial_words
-from dpaudit.kernels.lanes import LANES
+from dpaudit.kernels.lane_noise import exact_normal_lanes
 
-F32 = np.float32
+F32, fma = np.float32, replays.fma
 Floats = NDArray[np.float32]
 N, M, DELTA = 40, 30, 1e-5
 PUBLISHED = SgdFactors(3.0, dimensions=5, epochs=4, learning_rate=0.03)
@@ -31,16 +32,7 @@ CORRECTED = SgdFactors(
 )
 
 
-def ratings() -> Ratings:
-    source = np.random.default_rng(0)
-    user, item = np.nonzero(source.random((N, M)) < 0.5)
-    value = source.integers(1, 6, len(user)).astype(np.float32)
-    return Ratings.build(user, item, value, N, M, Scale())
-
-
-def fma(a: Any, b: Any, c: Any) -> Any:
-    """`a·b + c` of single precision; the product of two is exact in double precision."""
-    return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+ratings = partial(replays.ratings, N, M)
 
 
 def dot(u: Floats, v: Floats) -> Any:
@@ -114,15 +106,9 @@ class Replay:
         return sgd_training.taking_part(self.model, N, self.streams, t)[:, 0]
 
     def noise(self, t: int) -> Any:
-        """Draw what the kernel draws in tiles of coordinates of sixteen trials, of which one is."""
-        draws, words = np.empty(LANE_TILE * LANES), np.empty((2, LANE_TILE * LANES), np.uint32)
-        noise = np.empty(self.sides[1].size)
-        for first in range(0, noise.size, LANE_TILE):
-            step, key = factors.FIRST + 2 * t, self.streams.key
-            exact_normal_lanes(draws, words, first, step, trial_words(self.streams.trials), key)
-            part = noise[first : first + LANE_TILE]
-            part[:] = draws.reshape(LANE_TILE, LANES)[: len(part), 0]
-        return self.deviation * noise.reshape(self.sides[1].shape)
+        shape, step = self.sides[1].shape, factors.FIRST + 2 * t
+        noise = replays.noise(exact_normal_lanes, shape[0] * shape[1], self.streams, step)
+        return self.deviation * noise.reshape(shape)
 
     def move(self, noised: Any) -> None:
         """Release a noised sum on its grid, and move the items' factors."""

@@ -6,45 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+import replays  # type: ignore[import-not-found]
 
 from dpaudit.core.streams import Streams
-from dpaudit.data import Ratings, Scale
 from dpaudit.defenses import precision
 from dpaudit.defenses.neighborhood.sgd import SgdSimilarity
 from dpaudit.defenses.neighborhood.similarity import SimilarityData
-from dpaudit.kernels.lane_noise import LANE_TILE, exact_laplace_lanes, trial_words
-from dpaudit.kernels.lanes import LANES
+from dpaudit.kernels.lane_noise import exact_laplace_lanes
 
-F32 = np.float32
+F32, fma = np.float32, replays.fma
 N, M = 30, 20
 # Little noise has a fine grid, which shows small differences of the sums.
 SHARED: dict[str, Any] = {"steps": 4, "more_than": 1, "sampling_rate": 0.5, "start": 0.1}
 PUBLISHED = SgdSimilarity(1e4, **SHARED)
 CORRECTED = SgdSimilarity(150.0, "corrected", clip_norm=0.6, **SHARED)
-
-
-def ratings() -> Ratings:
-    source = np.random.default_rng(0)
-    user, item = np.nonzero(source.random((N, M)) < 0.5)
-    value = source.integers(1, 6, len(user)).astype(np.float32)
-    return Ratings.build(user, item, value, N, M, Scale())
-
-
-def fma(a: Any, b: Any, c: Any) -> Any:
-    """`a·b + c` of single precision; the product of two is exact in double precision."""
-    return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
-
-
-def noise(item: int, t: int, row_space: int, streams: Streams) -> NDArray[np.float64]:
-    """Draw what the kernel draws in tiles of coordinates of sixteen trials, of which one is."""
-    draws, words = np.empty(LANE_TILE * LANES), np.empty((2, LANE_TILE * LANES), np.uint32)
-    parts = []
-    for first in range(0, M, LANE_TILE):
-        place, trials = item * row_space + first, trial_words(streams.trials)
-        exact_laplace_lanes(draws, words, place, 2 * t, trials, streams.key)
-        parts.append(draws.reshape(LANE_TILE, LANES)[:, 0].copy())
-    return np.concatenate(parts)[:M]
 
 
 def slope(
@@ -92,7 +67,8 @@ def replayed(model: SgdSimilarity, data: SimilarityData, item: int, streams: Str
         total = slope(model, data, item, row, t, batches.taken(t, units))
         scale = model.noise_scale(t, data.scale, M)
         step = precision.grid(scale)
-        noised = total + scale * noise(item, t, data.row_space, streams)
+        noise = replays.noise(exact_laplace_lanes, M, streams, 2 * t, item * data.row_space)
+        noised = total + scale * noise
         shown = (np.rint(noised / step) * step).astype(np.float32)
         pull, gain = (F32(model.learning_rate * by) for by in (model.decay, model.rescale))
         row = row + fma(-gain, shown, row * -pull)
@@ -101,7 +77,7 @@ def replayed(model: SgdSimilarity, data: SimilarityData, item: int, streams: Str
 
 @pytest.mark.parametrize("model", [PUBLISHED, CORRECTED], ids=["published", "corrected"])
 def test_the_rows_are_replayed_bit_for_bit(model: SgdSimilarity) -> None:
-    data, streams = model.prepare(ratings()), Streams.first(3, "replay", 1)
+    data, streams = model.prepare(replays.ratings(N, M)), Streams.first(3, "replay", 1)
     for item in (0, 7, M - 1):
         kernel = (row[:, 0].copy() for row in model.iterates(data, item, streams))
         for ours, theirs in zip(replayed(model, data, item, streams), kernel, strict=True):
