@@ -99,7 +99,7 @@ def forced(one: Transcript, other: Transcript) -> Verdict:
         other: the training on other data.
     """
     difference = next(_differences(one, other), "")
-    kept, steps = len(one.forced.kept), f"{len(one.steps)} steps"
+    kept, steps = len(one.kept), f"{len(one.steps)} steps"
     noise = f" in {kept} steps and the same noise in the others" if kept < len(one.steps) else ""
     decisions = difference or f"{steps} and all that they decide are the same"
     text = f"with the same noised sums{noise}, {decisions} on data with other values, users and "

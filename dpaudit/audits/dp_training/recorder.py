@@ -124,7 +124,7 @@ class Recorder:
             raise Enough
         if wanted.forced is None:
             return None
-        if index >= wanted.forced.count or wanted.forced.coordinates != noised.size:
+        if index >= wanted.forced.count or wanted.forced.setup.coordinates != noised.size:
             # The other training ended here, and this one goes on; or it is of another size.
             raise Enough
         return wanted.forced.at(index)
@@ -153,5 +153,5 @@ class Recorder:
             raise ConfigError("the training makes no step that is watched: watch its optimizer")
         counted, stated = self.accounted()
         final = f"{state_of(self.weights())} {digest(returned)}" if finished else ""
-        forced = Forced.noise(self.setup, len(self._steps), self._gradients)
-        return Transcript(self.setup, self._steps, counted, stated, final, forced, self.places)
+        kept = self._gradients
+        return Transcript(self.setup, self._steps, counted, stated, final, kept, self.places)

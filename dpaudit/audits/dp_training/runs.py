@@ -195,8 +195,8 @@ class Examination:
     def _far(self, start: int, base: Transcript) -> Verdict:
         """Compare trainings with the same noised sums; where one differs, find the line."""
         trainer, ratings, forced = self.trainer, self.ratings, base.forced
-        if len(forced.kept) < forced.count:
-            base = replace(trainer.run(ratings, forced=forced), forced=forced)
+        if len(base.kept) < forced.count:
+            base = replace(trainer.run(ratings, forced=forced), kept=base.kept)
         for data in datasets.far(ratings, self.far, trainer.seed)[start : start + _TOGETHER]:
             other = trainer.run(data, forced=forced)
             if other.final != base.final:
@@ -227,7 +227,7 @@ class Examination:
         most = min(_MOST, max(1, _NUMBERS // first.setup.coordinates))
         steps = min(most, max(_FEWEST, round(_SURE / first.setup.rate)))
         # Any noised sums do, as the three trainings have the same.
-        forced = Forced.noise(first.setup, steps)
+        forced = Forced(first.setup, steps)
         verdict = not_tested("sum", "the training fails with enlarged weights")
         for offset in range(_TRIES):
             options = {"steps": steps, "forced": forced, "enlarged": _ENLARGED, "offset": offset}

@@ -159,29 +159,22 @@ class Forced:
     """G of each step, to put in place of a training's own: beyond those that are kept, noise.
 
     Attributes:
-        kept: G of the first steps `(k,)`.
+        setup: what the training states, whose noise has the standard deviation σC/D.
         count: the number of steps.
-        coordinates: k.
-        scale: the standard deviation of the noise, σC/D.
+        kept: G of the first steps `(k,)`.
     """
 
+    setup: Setup
+    count: int
     kept: Sequence[Vector] = ()
-    count: int = 0
-    coordinates: int = 0
-    scale: float = 0.0
-
-    @classmethod
-    def noise(cls, setup: Setup, count: int, kept: Sequence[Vector] = ()) -> Forced:
-        """Return noise of the size that a training states, in so many steps."""
-        scale = setup.noise_multiplier * setup.bound / setup.divisor
-        return cls(kept, count, setup.coordinates, scale)
 
     def at(self, index: int) -> Vector:
         """Return G of a step, from 0."""
         if index < len(self.kept):
             return self.kept[index]
-        draws = generator(index, "noised sums").standard_normal(self.coordinates, np.float32)
-        return np.float32(self.scale) * draws
+        scale = self.setup.noise_multiplier * self.setup.bound / self.setup.divisor
+        source = generator(index, "noised sums")
+        return np.float32(scale) * source.standard_normal(self.setup.coordinates, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +187,7 @@ class Transcript:
         counted: the number of steps that the accountant counted; None without an accountant.
         stated: the ε that the accountant states at the claim's δ; None without one.
         final: a digest of the weights and of what the training returned; empty if it was ended.
-        forced: G of its steps, to put in place in other trainings.
+        kept: G of its first steps: as many as are kept.
         places: the lines that are to blame if a part of a step is at fault.
     """
 
@@ -203,5 +196,10 @@ class Transcript:
     counted: int | None = None
     stated: float | None = None
     final: str = ""
-    forced: Forced = Forced()
+    kept: Sequence[Vector] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
+
+    @property
+    def forced(self) -> Forced:
+        """What other trainings get in place of their own sums."""
+        return Forced(self.setup, len(self.steps), self.kept)

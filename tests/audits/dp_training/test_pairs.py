@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from dpaudit.audits.dp_training import pairs
-from dpaudit.audits.dp_training.transcript import Forced, Setup, Transcript
+from dpaudit.audits.dp_training.transcript import Setup, Transcript
 
-FORCED = Forced([np.zeros(dpsgd.COORDINATES, np.float32)] * 16, 16, dpsgd.COORDINATES)
+KEPT = [np.zeros(3, np.float32)] * 16
 
 
 def training(**changes: object) -> Transcript:
-    made: Transcript = dpsgd.transcript(0, forced=FORCED, final="weights", **changes)
+    made: Transcript = dpsgd.transcript(0, kept=KEPT, final="weights", **changes)
     return made
 
 
