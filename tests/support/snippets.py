@@ -95,7 +95,7 @@ def blocks(path: Path) -> Iterator[Block]:
 def missing(shown: str, actual: str) -> list[str]:
     """Return the shown lines that an actual output does not have, numbers aside.
 
-    Spaces, line ends and the lengths of rules are not compared. `…` stands for any text.
+    Spaces, line ends and the lengths of rules and bars are not compared. `…` stands for any text.
     """
     have = _bare(actual)
     lost = []
@@ -107,4 +107,4 @@ def missing(shown: str, actual: str) -> list[str]:
 
 
 def _bare(text: str) -> str:
-    return " ".join(_NUMBER.sub("0", re.sub(r"[─━-]{3,}", "", text)).split())
+    return " ".join(_NUMBER.sub("0", re.sub(r"[─━-]{3,}|█+|·{2,}", "", text)).split())
