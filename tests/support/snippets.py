@@ -107,4 +107,5 @@ def missing(shown: str, actual: str) -> list[str]:
 
 
 def _bare(text: str) -> str:
-    return " ".join(_NUMBER.sub("0", re.sub(r"[─━-]{3,}|█+|·{2,}", "", text)).split())
+    bars = re.sub(r"█+|·+", lambda bar: bar[0][0], re.sub(r"[─━-]{3,}", "", text))
+    return " ".join(_NUMBER.sub("0", bars).split())

@@ -183,26 +183,26 @@ class Checks(Measure[Config, TrainedModel]):
             Task(work, part, size, table.label, dear=True) for part, (size, _) in enumerate(parts)
         )
         first, *others = map(_EXAMINED.validate_json, context.tasks(stage).run(tasks))
-        found = first.joined(others)
-        law, untested = found.law, _untested(found.verdicts)
+        whole = first.joined(others)
+        law, untested = whole.law, _untested(whole.verdicts)
         yield records.PairRecord(
             model=table.label,
             pair=_NAME,
             summary=f"{law.steps} steps of {law.coordinates:,} coordinates, and others beside it",
         )
         key = partial(MetricKey, model=table.label, epsilon=table.epsilon)
-        yield from _numbers(table, found, context.family.confidence, key)
-        for verdict in found.verdicts:
+        yield from _numbers(table, whole, context.family.confidence, key)
+        for verdict in whole.verdicts:
             seen, exact = _seen(verdict), Estimate.exact(verdict.epsilon, "by the check")
             said = {"outcome": verdict.outcome, "seen": seen, "least": verdict.least or None}
             yield key("dp-training.check", check=verdict.check).measured(exact, **said)
             if verdict.fails or verdict.check in untested:
                 yield _finding(table, verdict)
-        if found.stated is not None and found.stated > table.epsilon * (1 + 1e-3):
+        if whole.stated is not None and whole.stated > table.epsilon * (1 + 1e-3):
             yield records.FindingRecord(
                 model=table.label,
                 about="accountant",
-                text=f"The accountant states ε = {found.stated:.4g}, not {table.epsilon:g}.",
+                text=f"The accountant states ε = {whole.stated:.4g}, not {table.epsilon:g}.",
                 remedy="State the accountant's ε, or train with more noise or fewer steps.",
             )
         if table.unit == "interaction" and law.rate < 1:
