@@ -23,9 +23,10 @@ from dpaudit.config.gate import judgeable
 from dpaudit.config.origin import Origin
 from dpaudit.config.schema import Config
 from dpaudit.core.errors import ConfigError, RunError
+from dpaudit.core.memory import peak_memory
 from dpaudit.data.ratings import Ratings
 from dpaudit.execution.executor import Executor
-from dpaudit.execution.sampling import Cost, Sampler, peak_memory
+from dpaudit.execution.sampling import Cost, Sampler
 from dpaudit.execution.store import NAME, Contents, differences, read
 from dpaudit.execution.tasks import MACHINE, NOTHING, Progress, Shard, environment, tool_version
 from dpaudit.execution.workers import ONE_THREAD, Workers, started

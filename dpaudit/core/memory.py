@@ -1,4 +1,4 @@
-"""The limit on memory: what would exceed it is refused before it is allocated.
+"""Memory: how much a process has had, and the limit, beyond which nothing is allocated.
 
 The limit is a share of the memory that is available at that moment, or what the environment
 variable `DPAUDIT_MEMORY` says, such as `8GiB` or `500 MB`; `inf` is no limit. It decides only
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 from pathlib import Path
 
 from dpaudit.core.errors import ConfigError
@@ -113,3 +114,20 @@ def _group() -> list[int]:
         except (OSError, ValueError):  # no such file, or `max`
             continue
     return []
+
+
+def peak_memory() -> int:
+    """Return the largest memory that this process has had so far, in bytes."""
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if sys.platform == "darwin":
+        return peak
+    # Linux counts into `ru_maxrss` what the process held that started this one.
+    status = Path("/proc/self/status")
+    own = re.search(rb"^VmHWM:\s*(\d+)", status.read_bytes(), re.M) if status.exists() else None
+    return 1024 * (int(own[1]) if own else peak)

@@ -112,9 +112,9 @@ class Shared:
 
     def save(self, folder: Path, number: int) -> None:
         """Write the function for processes of this machine, which then read it from there."""
-        pickled = pickle.dumps((sys.path, _pickled(self.work)))
+        content = pickle.dumps((sys.path, pickled(self.work)))
         self._file = folder / f"{number}.pickle"
-        self._file.write_bytes(pickled)
+        self._file.write_bytes(content)
 
     def clean(self) -> None:
         """Delete the file if no task needs it any more."""
@@ -124,10 +124,15 @@ class Shared:
     def __reduce__(self) -> Any:
         if self._file is not None:
             return _from_file, (str(self._file),)
-        return _from_bytes, (_pickled(self.work),)
+        return _from_bytes, (pickled(self.work),)
 
 
-def _pickled(work: Callable[[Any], Result]) -> bytes:
+def pickled(work: Any) -> bytes:
+    """Return what another process needs to run what is audited.
+
+    Raises:
+        ConfigError: it cannot be sent there.
+    """
     import cloudpickle
 
     with foreign(

@@ -220,7 +220,7 @@ def test_a_config_s_cost_is_estimated(config: Path) -> None:
     text = call(config, "--workers", "processes:4").stdout
     stages = {line.rpartition("  ")[0].split("  ")[0] for line in text.splitlines()}
     assert {"slope-one published: lists", "slope-one published: game support-threshold"} <= stages
-    assert re.search(r"the run: [\d.]+ m?s .*, about [\d.]+ m?s on 4 processes", text)
+    assert re.search(r"the run: \d.*, about \d.* on 4 processes", text)
     assert re.search(r"memory: [\d.]+ [KMG]iB ", text)
     assert "positive controls run games again" in text
 
