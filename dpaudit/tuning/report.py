@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from dpaudit.core import rounding
@@ -109,9 +110,9 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
         found = "every gate passes"
         if leak := candidate.leak or chosen.leak:
             found = _found(leak, leak.mean)
-            most = _number(leak, max(leak.values))
+            most = "at most" if leak.limit > 0 else "at least"
             new = "new trainings" if candidate.leak else "trainings of the search"
-            found += f" (at most {most} in {len(leak.values)} {new}"
+            found += f" ({most} {_number(leak, leak.worst)} in {len(leak.values)} {new}"
             if tuning.chosen and unchanged.leak and unchanged.leak.rule == leak.rule:
                 found += f"; {_number(leak, unchanged.leak.mean)} with yours"
             found += f"; the limit is {_number(leak, abs(leak.limit))})"
@@ -132,16 +133,15 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
 
 def _beyond(candidate: CandidateRecord) -> tuple[bool, float]:
     """Order candidates by how far they are beyond the limit; those that do not exceed first."""
-    leak = candidate.leak
-    far = max(leak.values) / abs(leak.limit) if leak else math.inf
+    far = max(candidate.relative, default=math.inf)
     return candidate.fate in ("exceeded", "no trainings left"), far
 
 
 def _fate(tuning: Tuning, candidate: CandidateRecord) -> str:
     leak = candidate.leak
     if candidate.fate == "exceeded" and leak:
-        beyond = [value > leak.limit for value in leak.values] if leak.limit > 0 else []
-        number = beyond.index(True) + 1 if True in beyond else candidate.judged
+        beyond = (number for number, share in enumerate(leak.relative, 1) if share > 1)
+        number = next(beyond, candidate.judged)
         return (
             f"which exceeded in training {number} of {tuning.judged} "
             f"({_beyond_words(leak, leak.values[number - 1])}; gate {leak.rule})"
@@ -227,15 +227,15 @@ def notes(tuning: Tuning) -> list[str]:
 
 def settings_table(tuning: Tuning) -> Table:
     """Return a row for each setting: what leaks, the utility, and what became of it."""
-    leak = next((one.leak for one in tuning.settings if one.leak), None)
-    limit = f" (limit {_number(leak, abs(leak.limit))})" if leak else ""
+    leak = _common(tuning)
+    limit = f" (limit {_number(leak, leak.limit)})" if leak else ", % of its limit"
     fates = {one.setting: _FATES[one.fate] for one in tuning.candidates}
     order = sorted(
         range(len(tuning.settings)),
         key=lambda one: (one != tuning.chosen, -tuning.settings[one].trainings,
                          tuning.settings[one].over if tuning.settings[one].relative else 0.0),
     )  # fmt: skip
-    cells = [_row(tuning.settings[one], fates.get(one, NONE)) for one in order]
+    cells = [_row(tuning.settings[one], leak, fates.get(one, NONE)) for one in order]
     return Table(
         "Every setting",
         ["setting", "trainings", f"leak{limit}", _quantity(tuning), "passes by forecast", "judged"],
@@ -243,15 +243,29 @@ def settings_table(tuning: Tuning) -> Table:
     )
 
 
-def _row(setting: SettingRecord, fate: str) -> list[str]:
+def _common(tuning: Tuning) -> Leak | None:
+    """Return a leak if all that are shown have the same limit; else % of their limits are shown."""
+    leaks = [*_known(tuning).values()]
+    same = len({leak.rule for leak in leaks}) == 1
+    return leaks[0] if same and leaks[0].leaks else None
+
+
+def _row(setting: SettingRecord, common: Leak | None, fate: str) -> list[str]:
     leak = NONE
     if setting.leak:
-        ends = min(setting.leak.values), max(setting.leak.values)
-        low, high = (_number(setting.leak, value) for value in ends)
-        leak = f"{amount(setting.leak, setting.leak.mean)} ({low} to {high})"
+        mean, *ends = _range(setting.leak, common)
+        low, high = (_number(common, end) if common else f"{100 * end:.0f}" for end in ends)
+        leak = amount(common, mean) if common else f"{100 * mean:.0f}"
+        leak += f" ({low} to {high})"
     chance = NONE if setting.chance is None else f"{round(100 * setting.chance)} of 100"
     gain = rounding.measured(setting.gain)
     return [setting.words, str(setting.trainings), leak, gain, chance, fate]
+
+
+def _range(leak: Leak, common: Leak | None) -> tuple[float, float, float]:
+    """Return the mean, the least and the largest leak in the trainings of a setting."""
+    values = leak.values if common else leak.relative
+    return sum(values) / len(values), min(values), max(values)
 
 
 def judged_table(tuning: Tuning) -> Table:
@@ -284,12 +298,16 @@ def groups_table(tuning: Tuning) -> Table:
     )
 
 
+def _known(tuning: Tuning) -> dict[int, Leak]:
+    return {number: one.leak for number, one in enumerate(tuning.settings) if one.leak}
+
+
 def frontier(tuning: Tuning) -> list[int]:
     """Return the settings with a known leak that none with a smaller one beats, by their leak."""
     sign = 1 if entry(tuning.utility).larger == "better" else -1
-    known = [one for one, setting in enumerate(tuning.settings) if setting.leak]
     best, front = -math.inf, []
-    for one in sorted(known, key=lambda one: tuning.settings[one].over):
+    relative = {one: np.mean(leak.relative) for one, leak in _known(tuning).items()}
+    for one in sorted(relative, key=relative.__getitem__):
         gain = sign * tuning.settings[one].gain
         if gain > best:
             best = gain
@@ -299,16 +317,18 @@ def frontier(tuning: Tuning) -> list[int]:
 
 def picture(tuning: Tuning) -> parts.Chart | None:
     """Return the chart of leak against utility: a dot for each setting with a known leak."""
-    known = [one for one, setting in enumerate(tuning.settings) if setting.leak]
+    known = _known(tuning)
     if len(known) < 2:
         return None
-    data = [_datum(tuning, one) for one in known]
-    leak = next(setting.leak for setting in tuning.settings if setting.leak)
-    limit = abs(leak.limit)
+    common = _common(tuning)
+    data = [_datum(tuning, one, leak, common) for one, leak in known.items()]
+    limit, what = 1.0, "in % of the limit"
+    label: str | None = "round(100 * datum.value) + ' %'"
+    if common:
+        metric, counted = entry(common.metric), common.metric in _FOUND
+        limit, what = common.limit, "recognised" if counted else metric.quantity or metric.name
+        label = "round(100 * datum.value) + ' of 100'" if counted else None
     ends = [*parts.covered(data, "low", "high", "x"), limit, 0.0]
-    metric = entry(leak.metric)
-    label = "round(100 * datum.value) + ' of 100'" if leak.metric in _FOUND else None
-    what = "recognised" if leak.metric in _FOUND else metric.quantity or metric.name
     x = parts.Axis(f"{what}: less is more private", 0.0, max(ends) * 1.05, label=label)
     y = parts.Axis.around(_quantity(tuning), parts.covered(data, "least", "most"))
     color = parts.color(_SERIES)
@@ -342,25 +362,23 @@ def picture(tuning: Tuning) -> parts.Chart | None:
         "What leaks, and what it is worth",
         "A dot is a setting, its lines the range over its trainings. Left of the thick line is "
         "within the limit; higher is more useful; the dashed line joins those that none beats.",
-        f"{kept} of {len(known)} settings with a known leak are within the limit on average.{note}",
+        f"{kept} of {len(known)} settings with a known leak pass every limit on average.{note}",
         [parts.Panel("", spec)],
         settings_table(tuning),
     )  # fmt: skip
 
 
-def _datum(tuning: Tuning, one: int) -> parts.Datum:
+def _datum(tuning: Tuning, one: int, leak: Leak, common: Leak | None) -> parts.Datum:
     setting = tuning.settings[one]
-    leak = setting.leak
-    if leak is None:
-        raise TypeError("the setting has a known leak")
+    mean, low, high = (max(0.0, end) for end in _range(leak, common))
     series = _CHOSEN if one == tuning.chosen else _YOURS if not one else _OTHERS
     return {
         "setting": one,
         "series": series,
         "name": plain(setting.words),
-        "x": max(0.0, leak.mean),
-        "low": max(0.0, min(leak.values)),
-        "high": max(leak.values),
+        "x": mean,
+        "low": low,
+        "high": high,
         "y": setting.gain,
         "least": min(setting.utility),
         "most": max(setting.utility),
@@ -405,12 +423,14 @@ def render_csv(tuning: Tuning) -> str:
     keys = list(dict.fromkeys(key for one in tuning.settings for key in one.values))
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    fixed = ["trainings", "utility", "leak", "limit", "leak_of_limit", "chance", "fate"]
+    fixed = ["trainings", "utility", "leak", "limit", "gate", "leak_of_limit", "chance", "fate"]
     rows.writerow(["setting", *keys, *fixed, "utilities", "leaks"])
     fates = {one.setting: one.fate for one in tuning.candidates}
     for number, one in enumerate(tuning.settings):
         leak = one.leak
-        known = [leak.mean, abs(leak.limit), one.over, one.chance] if leak else [None] * 4
+        known: list[Any] = [None] * 5
+        if leak:
+            known = [leak.mean, abs(leak.limit), leak.rule, one.over, one.chance]
         values = [str(one.values[key]) if key in one.values else None for key in keys]
         trainings = [
             " ".join(map(repr, one.utility)),

@@ -17,7 +17,7 @@ class Leak(Record):
         rule: the gate.
         metric: the metric.
         at: its false-positive rate, if it has one.
-        limit: the limit.
+        limit: the limit; a lower one is negative.
         values: the number in each training.
     """
 
@@ -32,6 +32,23 @@ class Leak(Record):
         """The mean over the trainings."""
         return sum(self.values) / len(self.values)
 
+    @property
+    def leaks(self) -> bool:
+        """Whether more of it is less private, and it is no utility."""
+        return self.limit > 0 and not self.metric.startswith("utility.")
+
+    @property
+    def worst(self) -> float:
+        """The number furthest towards the limit, or beyond it."""
+        return max(self.values) if self.limit > 0 else min(self.values)
+
+    @property
+    def relative(self) -> tuple[float, ...]:
+        """The numbers in units of the limit; a lower limit in units of the numbers."""
+        if self.limit > 0:
+            return tuple(value / self.limit for value in self.values)
+        return tuple(-self.limit / max(value, 1e-12) for value in self.values)
+
 
 class SettingRecord(Record):
     """What the search saw of a setting.
@@ -41,7 +58,7 @@ class SettingRecord(Record):
         words: the same in words.
         trainings: how often it was trained in the search.
         utility: the utility in each of these trainings, on the held-out data of the search.
-        leak: the number furthest beyond its limit; None if utility alone was read.
+        leak: what leaks furthest beyond its limit; None if utility alone was read.
         relative: in each training the largest number in units of its limit, of all gates.
         chance: the chance that a run passes, by forecast.
     """
@@ -74,7 +91,10 @@ class CandidateRecord(Record):
             attackers for any pass; or `no trainings left`.
         seen: how many trainings calibrated: all that were seen of it.
         judged: how many new trainings were judged.
-        leak: the number of these trainings furthest beyond its limit.
+        leak: the number that exceeds, else what leaks furthest, in these trainings.
+        relative: in each training the largest number in units of its limit, of all gates.
+        chance: the chance that no training of another run exceeds, by these; None if they are not
+            all, or an interval judges.
         reason: why the gates do not pass, in their words.
         outcome: the outcome of the run of its judged trainings; empty if it ended before.
     """
@@ -84,6 +104,8 @@ class CandidateRecord(Record):
     seen: int
     judged: int
     leak: Leak | None = None
+    relative: tuple[float, ...] = ()
+    chance: float | None = None
     reason: str = ""
     outcome: str = ""
 

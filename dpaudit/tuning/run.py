@@ -31,7 +31,7 @@ from dpaudit.tuning.covered import claimed
 from dpaudit.tuning.result import CandidateRecord, Tuning
 from dpaudit.tuning.search import Trained
 from dpaudit.tuning.settings import Setting, Tuned, Values, listed
-from dpaudit.tuning.tuner import Tuner, doubled, judged_by, over, worth
+from dpaudit.tuning.tuner import Tuner, doubled, judged_by
 
 # The file of earlier searches in a folder, and the most characters that are read of it.
 HISTORY, _LARGEST = "searches.json", 2**22
@@ -290,7 +290,7 @@ def _by_tpe(tuner: Tuner, values: Values, trainings: int) -> None:
             keys.append(setting.key)
         number = keys.index(setting.key)
         shown[number] = trained = shown.get(number) or tuner.train(number, search.SOME)
-        trial.set_constraint("limit", trained.leak + trained.spread - 1)
+        trial.set_constraint("limit", trained.beyond(1))
         study.tell(trial, max(trained.utility, 0.0))
     left = trainings - search.reserved(trainings, tuner.judged) - tuner.total
     search.refine([*list(shown)[1:], 0], shown, tuner.train, left, tuner.judged, len(shown))
@@ -313,12 +313,7 @@ def _judged(
     path: str,
 ) -> Outcome:
     """Judge the listed settings one after the other until one passes."""
-    metric = tuner.tuned.tune.utility
-    shown = {
-        one: Trained(record.relative, worth(metric, record.utility), record.trainings)
-        for one, record in tuner.shown.items()
-    }
-    order = search.shortlist(shown, tuner.judged)
+    order = search.shortlist(tuner.trained, tuner.judged)
     candidates: list[CandidateRecord] = []
     records: dict[int, AuditResult] = {}
     waiting = list(order or [_nearest(tuner)])
@@ -359,7 +354,7 @@ def _judged(
         listed=len(order),
         chosen=chosen,
         price=[] if chosen is None else tuner.prices(chosen),
-        again=None if chosen is None else _again(tuner, candidates[-1]),
+        again=None if chosen is None else candidates[-1].chance,
         level=1 - tuner.config.audit.confidence if tuner.intervals else None,
         trainings=trainings,
         used=tuner.total,
@@ -374,7 +369,7 @@ def _judged(
 
 def _beyond(candidate: CandidateRecord) -> float:
     """Return the largest number of a judged candidate, in units of its limit."""
-    return max(over([candidate.leak])) if candidate.leak else math.inf
+    return max(candidate.relative, default=math.inf)
 
 
 def _nearest(tuner: Tuner) -> int:
@@ -383,14 +378,6 @@ def _nearest(tuner: Tuner) -> int:
     most = max(record.trainings for record in known.values())
     able = [one for one, record in known.items() if record.trainings == most]
     return min(able, key=lambda one: known[one].over)
-
-
-def _again(tuner: Tuner, candidate: CandidateRecord) -> float | None:
-    """Return the chance that no training of another run exceeds, by the judged trainings."""
-    if candidate.leak is None:
-        return None
-    relative = over([candidate.leak])
-    return Trained(relative, 0.0, len(relative)).passing(tuner.judged)
 
 
 def _tables(tuner: Tuner, candidate: CandidateRecord) -> dict[str, Any]:

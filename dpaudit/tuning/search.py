@@ -1,7 +1,7 @@
 """Which settings to train how often, and which to judge: the search decides nothing else.
 
 A setting's leak is measured in units of its limit, so that 1 is at the limit: of several gates it
-is the largest in each training.
+is the largest in each training. So is a utility that a gate limits, which varies less.
 
 **Schedule.** Each setting is trained once and ranked by utility alone: with one training the order
 of leaks tells next to nothing of that with many. At most 40 % are dropped, of ten or fewer none if
@@ -26,7 +26,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,13 +42,50 @@ _FEW = 10
 MOST_JUDGED = 3
 # Deviations by which the mean leak of a safe setting is below the limit.
 SAFE = 2.6
-# The deviation of a training's leak from the mean, as a share of it: as measured .2 to .6. The
-# weight of this guess is that of one training.
-_SPREAD, _GUESSED = 1 / 3, 1.0
+# The deviation of a training's leak from the mean, as a share of it: as measured .2 to .6; and that
+# of a utility. The weight of these guesses is that of one training.
+_SPREAD, _STEADY, _GUESSED = 1 / 3, 0.02, 1.0
 # A chance to pass that is not worth trainings.
 _HOPELESS = 0.02
 # How many settings are searched for the best list.
 _LISTED = 16
+
+
+class Numbers(NamedTuple):
+    """A number in units of its limit, in each training of a setting.
+
+    Attributes:
+        values: the numbers, at least one.
+        usual: the usual deviation of one from their mean, as a share of it.
+    """
+
+    values: tuple[float, ...]
+    usual: float
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return float(np.mean(self.values))
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of one.
+
+        Of few trainings it is a mean of their variance and of that which is usual.
+        """
+        own = float(np.sum((np.array(self.values) - self.mean) ** 2))
+        usual = (self.usual * self.mean) ** 2
+        return math.sqrt((own + _GUESSED * usual) / (len(self.values) - 1 + _GUESSED))
+
+    def passing(self, judged: int) -> float:
+        """Return P(pass): that none of so many new ones exceeds the limit."""
+        from scipy.stats import norm
+
+        nodes, weights = np.polynomial.hermite_e.hermegauss(41)
+        weights = weights / weights.sum()
+        spread = max(self.spread, 1e-12)
+        means = self.mean + spread / math.sqrt(len(self.values)) * nodes
+        return float(weights @ norm.cdf((1 - means) / spread) ** judged)
 
 
 @dataclass(frozen=True)
@@ -57,45 +96,39 @@ class Trained:
         leaks: the leak of each, in units of the limit; none while utility alone is read.
         utility: the mean utility over the trainings, larger is better.
         trainings: how many there are.
+        steady: as `leaks`, of utilities that gates limit.
     """
 
     leaks: tuple[float, ...]
     utility: float
     trainings: int
+    steady: tuple[float, ...] = ()
+
+    @cached_property
+    def numbers(self) -> list[Numbers]:
+        """What gates limit: leaks, and utilities."""
+        both = (self.leaks, _SPREAD), (self.steady, _STEADY)
+        return [Numbers(values, usual) for values, usual in both if values]
 
     @property
     def leak(self) -> float:
-        """The mean leak; infinite if it is not known."""
-        return float(np.mean(self.leaks)) if self.leaks else math.inf
+        """The larger mean; infinite if none is known."""
+        return max((numbers.mean for numbers in self.numbers), default=math.inf)
 
-    @property
-    def spread(self) -> float:
-        """The standard deviation of a training's leak.
-
-        Of few trainings it is a mean of their variance and of that which is usual.
-        """
-        if not self.leaks:
-            return math.inf
-        own = float(np.sum((np.array(self.leaks) - self.leak) ** 2))
-        usual = (_SPREAD * self.leak) ** 2
-        return math.sqrt((own + _GUESSED * usual) / (len(self.leaks) - 1 + _GUESSED))
+    def beyond(self, deviations: float) -> float:
+        """Return how far so many deviations above a mean are beyond the limit."""
+        ends = (numbers.mean + deviations * numbers.spread for numbers in self.numbers)
+        return max(ends, default=math.inf) - 1
 
     @property
     def safe(self) -> bool:
-        """Whether the mean leak is so far below the limit that a pass is likely."""
-        return self.leak + SAFE * self.spread <= 1
+        """Whether the means are so far below the limits that a pass is likely."""
+        return self.beyond(SAFE) <= 0
 
     def passing(self, judged: int) -> float:
-        """Return P(pass): that none of so many new trainings exceeds the limit."""
-        if not self.leaks:
-            return 0.0
-        from scipy.stats import norm
-
-        nodes, weights = np.polynomial.hermite_e.hermegauss(41)
-        weights = weights / weights.sum()
-        spread = max(self.spread, 1e-12)
-        means = self.leak + spread / math.sqrt(len(self.leaks)) * nodes
-        return float(weights @ norm.cdf((1 - means) / spread) ** judged)
+        """Return P(pass): that in none of so many new trainings anything exceeds its limit."""
+        chances = [numbers.passing(judged) for numbers in self.numbers]
+        return math.prod(chances) if chances else 0.0
 
 
 # Trains a setting up to so many times, and says what these trainings show.

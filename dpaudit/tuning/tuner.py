@@ -144,6 +144,7 @@ class Tuner:
     before: dict[str, int]
     used: dict[int, int] = field(default_factory=dict)
     shown: dict[int, SettingRecord] = field(default_factory=dict)
+    trained: dict[int, Trained] = field(default_factory=dict)
 
     @property
     def config(self) -> MembershipConfig:
@@ -233,17 +234,19 @@ class Tuner:
             trainings=trainings,
             utility=tuple(utility.tolist()),
         )
-        relative: tuple[float, ...] = ()
+        trained = Trained((), worth(name, record.utility), trainings)
         if trainings > 1:
             every = np.arange(trainings)
             parts = [Division(np.delete(every, one), every[one : one + 1]) for one in every]
             leaks = self.leaks(survey, parts)
-            relative = over(leaks) if not survey.lost else (math.inf,) * trainings
-            record = record.model_copy(update={"leak": furthest(leaks), "relative": relative})
-        trained = Trained(relative, worth(name, record.utility), trainings)
-        if relative:
-            record = record.model_copy(update={"chance": trained.passing(self.judged)})
-        self.shown[setting] = record
+            about = {"leak": furthest(leaks), "relative": over(leaks)}
+            if survey.lost:
+                about["relative"] = (math.inf,) * trainings
+            else:
+                trained = _trained(leaks, trained.utility)
+            about["chance"] = trained.passing(self.judged)
+            record = record.model_copy(update=about)
+        self.shown[setting], self.trained[setting] = record, trained
         return trained
 
     def leaks(self, survey: Survey, parts: Sequence[Division]) -> list[Leak]:
@@ -302,11 +305,14 @@ class Tuner:
             new = np.arange(needed + before, needed + look)
             leaks = _joined(leaks, self.leaks(survey, [Division(np.arange(needed), new)]))
             if survey.lost or max(over(leaks)) > 1:
-                about = {"seen": needed, "judged": look, "leak": furthest(leaks)}
+                worst = max(leaks, key=lambda leak: max(leak.relative))
+                about = {"seen": needed, "judged": look, "leak": worst, "relative": over(leaks)}
                 return CandidateRecord(setting=setting, fate="exceeded", **about), None
         config = self.of(setting, needed + self.judged, needed, needed)
         result = self.recorded(config)
-        return _candidate(setting, needed, self.judged, result, furthest(leaks)), result
+        about = {"leak": furthest(leaks), "relative": over(leaks)}
+        about["chance"] = _trained(leaks, 0.0).passing(self.judged)
+        return _candidate(setting, needed, self.judged, result, **about), result
 
     def judge_nearest(self, setting: int) -> tuple[CandidateRecord, AuditResult]:
         """Judge a setting without a chance to pass, until it surely fails."""
@@ -317,7 +323,9 @@ class Tuner:
         counts = (len(one.census.values) for one in result.measurements if one.census)
         judged = min(counts, default=0)
         self.used[setting] += judged
-        return _candidate(setting, seen, judged, result, self.shown[setting].leak), result
+        shown = self.shown[setting]
+        about = {"leak": shown.leak, "relative": shown.relative}
+        return _candidate(setting, seen, judged, result, **about), result
 
     def recorded(self, config: MembershipConfig) -> AuditResult:
         """Return the record of a run whose trainings are in the store."""
@@ -356,7 +364,7 @@ class Tuner:
         plan = Plan(config, folder, allow_code=True, ratings=self.ratings)
         result = run(plan, self.pool.workers, _Part(self.progress))
         judged = needed - table.calibrating_trainings
-        return _candidate(setting, needed - judged, judged, result, None), result
+        return _candidate(setting, needed - judged, judged, result), result
 
     def fresh_seed(self, setting: int, purpose: str) -> int:
         """Return a seed of no training of the search, another one for each purpose."""
@@ -396,36 +404,35 @@ class Tuner:
 
 
 def _candidate(
-    setting: int, seen: int, judged: int, result: AuditResult, leak: Leak | None
+    setting: int, seen: int, judged: int, result: AuditResult, **about: Any
 ) -> CandidateRecord:
     open_ = [gate for gate in result.gates if gate.outcome != "pass"]
+    open_.sort(key=lambda gate: gate.outcome != "fail")
     return CandidateRecord(
         setting=setting,
         fate="go" if result.outcome == "go" else "undecided",
         seen=seen,
         judged=judged,
-        leak=leak,
-        reason=open_[0].reason if open_ else "",
+        **about,
+        reason=f"{open_[0].reason} (gate {open_[0].rule})" if open_ else "",
         outcome=result.outcome,
     )
 
 
 def over(leaks: Sequence[Leak]) -> tuple[float, ...]:
-    """Return in each training the largest number in units of its limit.
+    """Return in each training the largest number in units of its limit."""
+    return tuple(map(max, zip(*(leak.relative for leak in leaks), strict=True)))
 
-    Of a lower limit, which is recorded as a negative one, it is the limit in units of the number.
-    """
-    rows = [
-        [value / leak.limit if leak.limit > 0 else -leak.limit / max(value, 1e-12) for value in
-         leak.values]
-        for leak in leaks
-    ]  # fmt: skip
-    return tuple(map(max, zip(*rows, strict=True)))
+
+def _trained(leaks: Sequence[Leak], utility: float) -> Trained:
+    """Return what trainings show, by their numbers that gates limit."""
+    parts = [over([leak for leak in leaks if leak.leaks is private]) for private in (True, False)]
+    return Trained(parts[0], utility, len(leaks[0].values), parts[1])
 
 
 def furthest(leaks: Sequence[Leak]) -> Leak:
-    """Return the number furthest beyond its limit in the mean."""
-    return max(leaks, key=lambda leak: sum(over([leak])))
+    """Return what leaks furthest beyond its limit in the mean; a utility if no gate is on leaks."""
+    return max(leaks, key=lambda leak: (leak.leaks, sum(leak.relative)))
 
 
 def _joined(first: Sequence[Leak], second: Sequence[Leak]) -> list[Leak]:

@@ -14,6 +14,11 @@ def leak(*values: float) -> Leak:
     return Leak(rule="attack.tpr <= 0.1", metric="attack.tpr", at=0.01, limit=0.1, values=values)
 
 
+def least(*values: float) -> Leak:
+    return Leak(rule="utility.ndcg >= 0.2", metric="utility.ndcg", at=None, limit=-0.2,
+                values=values)  # fmt: skip
+
+
 def setting(words: str, *values: float, utility: float = 0.2) -> SettingRecord:
     return SettingRecord(
         values={} if words == "as it is" else {"params.factors": words},
@@ -86,6 +91,40 @@ def test_what_is_nearest_is_said_where_nothing_passes() -> None:
         "The judged setting does not pass; nearest: factors 8, which exceeded in training 2 of 19 "
         "(12 of 100; the limit is 10; gate attack.tpr <= 0.1)."
     )
+
+
+def test_a_number_below_its_lower_limit_exceeds_in_its_training() -> None:
+    candidate = CandidateRecord(
+        setting=2, fate="exceeded", seen=6, judged=4, leak=least(0.21, 0.19, 0.3, 0.3)
+    )
+    none: dict[str, Any] = {"chosen": None, "outcome": "undecided", "price": [], "again": None}
+    said = report.sentences(tuning(**none, tuned="", candidates=[candidate]))[0]
+    assert "exceeded in training 2 of 19 (0.19" in said
+    assert "gate utility.ndcg >= 0.2" in said
+
+
+def test_what_passes_by_a_lower_limit_alone_is_at_least_something() -> None:
+    candidate = CandidateRecord(setting=1, fate="go", seen=6, judged=19, leak=least(0.25, 0.24))
+    assert (
+        "(at least 0.24 in 2 new trainings" in report.sentences(tuning(candidates=[candidate]))[0]
+    )
+
+
+def test_leaks_with_limits_of_their_own_are_shown_in_units_of_these() -> None:
+    auc = Leak(rule="auc", metric="attack.auc", at=None, limit=0.6, values=(0.72, 0.66))
+    settings = [*tuning().settings]
+    settings[0] = settings[0].model_copy(update={"leak": auc, "relative": auc.relative})
+    changed = tuning(settings=settings)
+    table = report.settings_table(changed)
+    assert table.header[2] == "leak, % of its limit"
+    shown = [row[2] for row in table.cells[:3]]
+    assert shown == ["55 (50 to 60)", "100 (90 to 110)", "115 (110 to 120)"]
+    assert report.frontier(changed) == [1, 2]
+    chart = report.picture(changed)
+    assert chart is not None
+    spec = str(chart.panels[0].spec)
+    assert "in % of the limit" in spec
+    assert report.render_csv(changed).splitlines()[1].split(",")[6] == "auc"
 
 
 def test_searches_add_up() -> None:

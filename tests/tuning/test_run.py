@@ -14,7 +14,9 @@ from dpaudit.auditor.plan import RunFolder
 from dpaudit.cli import main
 from dpaudit.config.load import load
 from dpaudit.tuning import run
+from dpaudit.tuning.report import picture
 from dpaudit.tuning.result import CandidateRecord, Leak, SettingRecord, Tuning
+from dpaudit.tuning.search import Trained
 from dpaudit.tuning.settings import Setting
 
 # Scores show what was trained on through noise; lists follow a fixed taste through the same noise.
@@ -168,6 +170,41 @@ def test_where_nothing_passes_the_nearest_is_said(tmp_path: Path) -> None:
     assert "nearest: noise 3" in said
 
 
+def with_utility(tmp_path: Path, least: float) -> Path:
+    folder = folder_with(tmp_path)
+    gate = f'[[gate]]\nmetric = "utility.ndcg"\nmin = {least}\n'
+    text = (folder / "audit.toml").read_text().replace("[tune]", f"{gate}[tune]")
+    (folder / "audit.toml").write_text(text)
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("least", "metric"), [(0.05, "attack.tpr"), (0.13, "utility.ndcg")])
+def test_a_gate_on_utility_judges_and_the_picture_shows_what_leaks(
+    tmp_path: Path, least: float, metric: str
+) -> None:
+    folder = with_utility(tmp_path, least)
+    called = call(folder, "-o", str(folder / "out"))
+    tuning = result(folder / "out")
+    assert {one.leak.metric for one in tuning.settings if one.leak} == {"attack.tpr"}
+    worst = tuning.candidates[0]
+    assert worst.leak is not None
+    assert worst.leak.metric == metric, called.output
+    assert worst.fate == ("go" if metric == "attack.tpr" else "exceeded")
+    assert (max(worst.relative) > 1) == (worst.fate == "exceeded")
+    assert "recognised: less is more private" in str(picture(tuning))
+
+
+@pytest.mark.long
+def test_the_gate_that_fails_is_the_reason_of_a_stop(tmp_path: Path) -> None:
+    folder = with_utility(tmp_path, 0.99)
+    called = call(folder, "-o", str(folder / "out"))
+    assert called.exit_code == 1, called.output
+    (candidate,) = result(folder / "out").candidates
+    assert "below 0.99" in candidate.reason
+    assert "(gate utility.ndcg >= 0.99)" in candidate.reason
+
+
 @pytest.mark.long
 def test_a_leak_that_another_observer_finds_in_each_training_is_one_number(tmp_path: Path) -> None:
     folder = folder_with(tmp_path)
@@ -271,6 +308,7 @@ class Judged:
             )
             for one, leak in leaks.items()
         }
+        self.trained = {one: Trained((leak,) * 6, 1.0 + leak, 6) for one, leak in leaks.items()}
 
     def judge(self, setting: int, left: int) -> tuple[CandidateRecord, None]:
         """Say that more is found with more trainings."""
@@ -278,8 +316,9 @@ class Judged:
         leak = Leak(rule="r", metric="attack.tpr", at=0.01, limit=1.0,
                     values=(self.leaks[setting],))  # fmt: skip
         return CandidateRecord(
-            setting=setting, fate="undecided", seen=6, judged=19, leak=leak, outcome="undecided"
-        ), None
+            setting=setting, fate="undecided", seen=6, judged=19, leak=leak,
+            relative=leak.relative, outcome="undecided",
+        ), None  # fmt: skip
 
 
 def test_what_stays_undecided_is_judged_again_in_a_place_that_is_left(

@@ -48,9 +48,17 @@ def test_a_safe_setting_passes_and_one_at_the_limit_does_not() -> None:
     assert Trained((), 1.0, 1).passing(JUDGED) == 0
 
 
+def test_a_utility_near_its_limit_passes_as_it_hardly_varies() -> None:
+    steady = (0.94, 0.95, 0.95)
+    assert Trained((0.3,) * 3, 1.0, SOME, steady).passing(JUDGED) > 0.3
+    assert Trained((0.3,) * 3, 1.0, SOME, (0.99, 1.0, 1.01)).passing(JUDGED) < 0.01
+    assert Trained((1.2,) * 3, 1.0, SOME, steady).passing(JUDGED) < 0.01
+    assert Trained((0.3,) * 3, 1.0, SOME, (1.1,) * 3).leak == pytest.approx(1.1)
+
+
 def test_few_trainings_that_are_alike_prove_no_small_spread() -> None:
     alike = Trained((0.8, 0.8, 0.8), 1.0, SOME)
-    assert alike.spread > 0.1
+    assert alike.numbers[0].spread > 0.1
     assert not alike.safe
 
 

@@ -212,10 +212,10 @@ class Checks(Measure[Config, TrainedModel]):
 
 
 def _numbers(
-    table: DPTraining, found: Examined, confidence: float, key: Callable[..., MetricKey]
+    table: DPTraining, whole: Examined, confidence: float, key: Callable[..., MetricKey]
 ) -> Iterator[records.Measurement]:
     """Yield the ε that is certified, the number of faults, and the ε at the measured noise."""
-    size, law = found.size, found.law
+    size, law = whole.size, whole.law
     level: dict[str, Any] = {"confidence": confidence, "alpha": 2 * ALPHA}
     least, most = (law.changed(noise=end).epsilon for end in (size.upper, size.lower))
     value = most
@@ -226,24 +226,24 @@ def _numbers(
     method, count = "measured noise, exact accounting", size.n
     measured = Estimate(value=value, lower=least, upper=most, n=count, method=method, **level)
     yield key("dp-training.epsilon").measured(measured)
-    implied = [verdict.epsilon for verdict in found.verdicts if verdict.fails]
+    implied = [verdict.epsilon for verdict in whole.verdicts if verdict.fails]
     ends = {"value": max([value, *implied]), "lower": max([least, *implied]), "upper": math.inf}
     certified = Estimate(**ends, n=law.steps, method="transcript of the training", **level)
-    control = None if implied else _control(table, found)
+    control = None if implied else _control(table, whole)
     yield key("epsilon", pair=_NAME).measured(certified, attack=_NAME, control=control)
-    fails, total = len(implied), len(found.verdicts)
-    ends = {"value": fails, "lower": fails, "upper": fails + len(_untested(found.verdicts))}
+    fails, total = len(implied), len(whole.verdicts)
+    ends = {"value": fails, "lower": fails, "upper": fails + len(_untested(whole.verdicts))}
     faults = Estimate(**ends, n=total, method="checks of one training", **level)
     yield key("dp-training.faults").measured(faults)
 
 
-def _control(table: DPTraining, found: Examined) -> Control:
+def _control(table: DPTraining, whole: Examined) -> Control:
     """Return the least noise that would break the claim and be seen to do so.
 
     Noise of σ* keeps the claim exactly. With σ*(1 − s), where s is the least shortfall that is
     caught, the upper end of the measured σ is below σ* in 95 of 100 trainings; σ* is known to 1 %.
     """
-    law, size = found.law, found.size
+    law, size = whole.law, whole.size
     known = {"delta": table.delta, "compositions": law.steps, "sampling": law.rate}
     short = 0.01 + 2 * (size.upper / size.value - 1)
     noise = noise_multiplier(table.epsilon, **known) * (1 - short) / law.noise_multiplier

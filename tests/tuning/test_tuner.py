@@ -1,0 +1,22 @@
+"""What is said of several numbers that gates limit."""
+
+from __future__ import annotations
+
+from dpaudit.tuning import tuner
+from dpaudit.tuning.result import Leak
+
+
+def number(metric: str, limit: float, *values: float) -> Leak:
+    return Leak(rule=metric, metric=metric, at=None, limit=limit, values=values)
+
+
+def test_the_largest_number_of_a_training_counts_in_units_of_its_limit() -> None:
+    leaks = [number("leak", 0.1, 0.05, 0.2), number("utility.ndcg", -0.2, 0.1, 0.4)]
+    assert tuner.over(leaks) == (2.0, 2.0)
+
+
+def test_what_leaks_is_shown_before_what_is_useful() -> None:
+    utilities = number("utility.ndcg", -0.2, 0.1), number("utility.rmse", 1.0, 3.0)
+    leaks = number("leak", 0.1, 0.05), number("attack.auc", 0.6, 0.5)
+    assert tuner.furthest([*utilities, *leaks]) == leaks[1]
+    assert tuner.furthest(utilities) == utilities[1]
