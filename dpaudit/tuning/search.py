@@ -43,8 +43,8 @@ MOST_JUDGED = 3
 # Deviations by which the mean leak of a safe setting is below the limit.
 SAFE = 2.6
 # The deviation of a training's leak from the mean, as a share of it: as measured .2 to .6; and that
-# of a utility. The weight of these guesses is that of one training.
-_SPREAD, _STEADY, _GUESSED = 1 / 3, 0.02, 1.0
+# of a utility, as measured .02 to .04. The weight of these guesses is that of one training.
+_SPREAD, _STEADY, _GUESSED = 1 / 3, 0.03, 1.0
 # A chance to pass that is not worth trainings.
 _HOPELESS = 0.02
 # How many settings are searched for the best list.
