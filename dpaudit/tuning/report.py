@@ -322,7 +322,7 @@ def picture(tuning: Tuning) -> parts.Chart | None:
         return None
     common = _common(tuning)
     data = [_datum(tuning, one, leak, common) for one, leak in known.items()]
-    limit, what = 1.0, "in % of the limit"
+    limit, what = 1.0, "leak in % of its limit"
     label: str | None = "round(100 * datum.value) + ' %'"
     if common:
         metric, counted = entry(common.metric), common.metric in _FOUND

@@ -123,7 +123,7 @@ def test_leaks_with_limits_of_their_own_are_shown_in_units_of_these() -> None:
     chart = report.picture(changed)
     assert chart is not None
     spec = str(chart.panels[0].spec)
-    assert "in % of the limit" in spec
+    assert "in % of its limit" in spec
     assert report.render_csv(changed).splitlines()[1].split(",")[6] == "auc"
 
 
