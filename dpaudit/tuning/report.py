@@ -110,9 +110,9 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
         found = "every gate passes"
         if leak := candidate.leak or chosen.leak:
             found = _found(leak, leak.mean)
-            most = "at most" if leak.limit > 0 else "at least"
+            most = _number(leak, max(leak.values))
             new = "new trainings" if candidate.leak else "trainings of the search"
-            found += f" ({most} {_number(leak, leak.worst)} in {len(leak.values)} {new}"
+            found += f" (at most {most} in {len(leak.values)} {new}"
             if tuning.chosen and unchanged.leak and unchanged.leak.rule == leak.rule:
                 found += f"; {_number(leak, unchanged.leak.mean)} with yours"
             found += f"; the limit is {_number(leak, abs(leak.limit))})"
@@ -153,7 +153,7 @@ def _fate(tuning: Tuning, candidate: CandidateRecord) -> str:
         )
     if candidate.fate == "no trainings left":
         return (
-            f"for which too few of the {tuning.trainings} trainings were left: raise tune.trainings"
+            f"for which too few of the {tuning.trainings} trainings were left: {candidate.reason}"
         )
     return f"which is {candidate.outcome.upper()}: {candidate.reason}"
 
@@ -246,8 +246,7 @@ def settings_table(tuning: Tuning) -> Table:
 def _common(tuning: Tuning) -> Leak | None:
     """Return a leak if all that are shown have the same limit; else % of their limits are shown."""
     leaks = [*_known(tuning).values()]
-    same = len({leak.rule for leak in leaks}) == 1
-    return leaks[0] if same and leaks[0].leaks else None
+    return leaks[0] if len({leak.rule for leak in leaks}) == 1 else None
 
 
 def _row(setting: SettingRecord, common: Leak | None, fate: str) -> list[str]:

@@ -38,11 +38,6 @@ class Leak(Record):
         return self.limit > 0 and not self.metric.startswith("utility.")
 
     @property
-    def worst(self) -> float:
-        """The number furthest towards the limit, or beyond it."""
-        return max(self.values) if self.limit > 0 else min(self.values)
-
-    @property
     def relative(self) -> tuple[float, ...]:
         """The numbers in units of the limit; a lower limit in units of the numbers."""
         if self.limit > 0:
@@ -95,7 +90,7 @@ class CandidateRecord(Record):
         relative: in each training the largest number in units of its limit, of all gates.
         chance: the chance that no training of another run exceeds, by these; None if they are not
             all, or an interval judges.
-        reason: why the gates do not pass, in their words.
+        reason: why the gates do not pass, in their words; or how many trainings would do.
         outcome: the outcome of the run of its judged trainings; empty if it ended before.
     """
 

@@ -126,17 +126,17 @@ def check(config: MembershipConfig) -> Tuned:
             too few trainings; or no gate judges the model.
     """
     tuned = Tuned.of(config)
-    group, _, name = tuned.tune.utility.partition(".")
-    if group != "utility" or name not in Utility._fields:
-        known = [f"utility.{one}" for one in Utility._fields]
+    known = [f"utility.{one}" for one in Utility._fields]
+    if tuned.tune.utility not in known:
         raise ConfigError(
             f"tune.utility = {tuned.tune.utility!r} is no utility of each training"
             f"{suggestion(tuned.tune.utility, known)}"
         )
-    if all(gate.judged == "epsilon" for gate in tuned.config.gate):
+    of_trainings = (gate for gate in tuned.config.gate if gate.judged != "epsilon")
+    if all(gate.min is not None or gate.metric in known for gate in of_trainings):
         raise ConfigError(
-            "every [[gate]] is on epsilon, which no single training has, so that settings cannot "
-            "be compared: add one on what attackers find, such as metric = 'leak'"
+            "no [[gate]] limits what attackers find in a training, so that settings cannot be "
+            "compared: add one, such as metric = 'leak' with max = 0.1"
         )
     values = tuned.values()
     for key, of_key in values.items():

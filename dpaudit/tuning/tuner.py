@@ -296,8 +296,7 @@ class Tuner:
         if needed is None:
             return CandidateRecord(setting=setting, fate="too weak", seen=seen, judged=0), None
         if needed - seen + self.judged > left:
-            fate: Fate = "no trainings left"
-            return CandidateRecord(setting=setting, fate=fate, seen=seen, judged=0), None
+            return self._unjudged(setting, seen, needed - seen + self.judged), None
         looks = [0, *(look for look in _LOOKS if look < self.judged), self.judged]
         leaks: list[Leak] = []
         for before, look in pairwise(looks):
@@ -356,8 +355,7 @@ class Tuner:
             free = left_for_next(config, Plan(config).family)
             needed = max(needed, trainings_for(draws_needed(0, max(free, 1e-6)), table.calibrating))
         if needed > left:
-            fate: Fate = "no trainings left"
-            return CandidateRecord(setting=setting, fate=fate, seen=0, judged=0), None
+            return self._unjudged(setting, 0, needed), None
         table = table.model_copy(update={"trainings": needed})
         config = config.model_copy(update={"membership": table})
         self.used[setting] += needed
@@ -365,6 +363,12 @@ class Tuner:
         result = run(plan, self.pool.workers, _Part(self.progress))
         judged = needed - table.calibrating_trainings
         return _candidate(setting, needed - judged, judged, result), result
+
+    def _unjudged(self, setting: int, seen: int, needed: int) -> CandidateRecord:
+        """Return that too few trainings are left for a setting."""
+        reason = f"raise tune.trainings to {self.total + needed}"
+        fate: Fate = "no trainings left"
+        return CandidateRecord(setting=setting, fate=fate, seen=seen, judged=0, reason=reason)
 
     def fresh_seed(self, setting: int, purpose: str) -> int:
         """Return a seed of no training of the search, another one for each purpose."""
@@ -431,7 +435,7 @@ def _trained(leaks: Sequence[Leak], utility: float) -> Trained:
 
 
 def furthest(leaks: Sequence[Leak]) -> Leak:
-    """Return what leaks furthest beyond its limit in the mean; a utility if no gate is on leaks."""
+    """Return what leaks furthest beyond its limit in the mean."""
     return max(leaks, key=lambda leak: (leak.leaks, sum(leak.relative)))
 
 

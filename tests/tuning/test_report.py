@@ -103,13 +103,6 @@ def test_a_number_below_its_lower_limit_exceeds_in_its_training() -> None:
     assert "gate utility.ndcg >= 0.2" in said
 
 
-def test_what_passes_by_a_lower_limit_alone_is_at_least_something() -> None:
-    candidate = CandidateRecord(setting=1, fate="go", seen=6, judged=19, leak=least(0.25, 0.24))
-    assert (
-        "(at least 0.24 in 2 new trainings" in report.sentences(tuning(candidates=[candidate]))[0]
-    )
-
-
 def test_leaks_with_limits_of_their_own_are_shown_in_units_of_these() -> None:
     auc = Leak(rule="auc", metric="attack.auc", at=None, limit=0.6, values=(0.72, 0.66))
     settings = [*tuning().settings]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -170,9 +171,9 @@ def test_where_nothing_passes_the_nearest_is_said(tmp_path: Path) -> None:
     assert "nearest: noise 3" in said
 
 
-def with_utility(tmp_path: Path, least: float) -> Path:
+def with_utility(tmp_path: Path, least: float, statement: str = "next-training") -> Path:
     folder = folder_with(tmp_path)
-    gate = f'[[gate]]\nmetric = "utility.ndcg"\nmin = {least}\n'
+    gate = f'[[gate]]\nmetric = "utility.ndcg"\nof = "{statement}"\nmin = {least}\n'
     text = (folder / "audit.toml").read_text().replace("[tune]", f"{gate}[tune]")
     (folder / "audit.toml").write_text(text)
     return folder
@@ -196,13 +197,26 @@ def test_a_gate_on_utility_judges_and_the_picture_shows_what_leaks(
 
 
 @pytest.mark.long
+def test_too_few_trainings_for_judging_are_said_with_how_many_do(tmp_path: Path) -> None:
+    folder = with_utility(tmp_path, 0.1, "this-model")
+    few = call(folder, "-o", str(folder / "few"))
+    assert few.exit_code == 4, few.output
+    number = re.search(
+        r"raise tune.trainings to (\d+)", result(folder / "few").candidates[0].reason
+    )
+    assert number is not None
+    enough = call(folder, "-o", str(folder / "out"), "-s", f"tune.trainings={number[1]}")
+    assert enough.exit_code == 0, enough.output
+
+
+@pytest.mark.long
 def test_the_gate_that_fails_is_the_reason_of_a_stop(tmp_path: Path) -> None:
     folder = with_utility(tmp_path, 0.99)
     called = call(folder, "-o", str(folder / "out"))
     assert called.exit_code == 1, called.output
     (candidate,) = result(folder / "out").candidates
     assert "below 0.99" in candidate.reason
-    assert "(gate utility.ndcg >= 0.99)" in candidate.reason
+    assert "(gate utility.ndcg of next-training >= 0.99)" in candidate.reason
 
 
 @pytest.mark.long
@@ -269,6 +283,8 @@ def test_gates_about_this_model_are_judged_on_targets_drawn_afresh(tmp_path: Pat
         ("tune.trainings=20", "tune.trainings = 20 are too few for 4 settings"),
         ("tune.recommender=other", "tune.recommender = 'other'"),
         ("gate=[]", "no [[gate]] judges noisy"),
+        ("gate=[{metric='utility.ndcg',min=0.1}]", "no [[gate]] limits what attackers find"),
+        ("gate=[{metric='attack.auc',min=0.1}]", "no [[gate]] limits what attackers find"),
     ],
 )
 def test_bad_input_is_one_sentence(tmp_path: Path, option: str, said: str) -> None:

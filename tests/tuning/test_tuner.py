@@ -19,4 +19,3 @@ def test_what_leaks_is_shown_before_what_is_useful() -> None:
     utilities = number("utility.ndcg", -0.2, 0.1), number("utility.rmse", 1.0, 3.0)
     leaks = number("leak", 0.1, 0.05), number("attack.auc", 0.6, 0.5)
     assert tuner.furthest([*utilities, *leaks]) == leaks[1]
-    assert tuner.furthest(utilities) == utilities[1]
