@@ -99,9 +99,9 @@ class Sampler:
         Raises:
             DpauditError: as a task does.
         """
-        deadline = time.monotonic() + seconds
         with closing(Stopwatch([batch.first for batch in self._batches])) as stopwatch:
-            timings = _Timings(self._batches, stopwatch, deadline)
+            stopwatch.start()
+            timings = _Timings(self._batches, stopwatch, time.monotonic() + seconds)
             timings.run()
         stages = dict.fromkeys(batch.stage for batch in self._batches)
         return [timings.sample(stage) for stage in stages], stopwatch.memory

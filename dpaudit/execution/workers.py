@@ -112,7 +112,7 @@ class Shared:
 
     def save(self, folder: Path, number: int) -> None:
         """Write the function for processes of this machine, which then read it from there."""
-        content = pickle.dumps((sys.path, pickled(self.work)))
+        content = pickle.dumps((sys.path, sendable(self.work)))
         self._file = folder / f"{number}.pickle"
         self._file.write_bytes(content)
 
@@ -124,11 +124,15 @@ class Shared:
     def __reduce__(self) -> Any:
         if self._file is not None:
             return _from_file, (str(self._file),)
-        return _from_bytes, (pickled(self.work),)
+        return _from_bytes, (sendable(self.work),)
 
 
-def pickled(work: Any) -> bytes:
+def sendable(work: Any, otherwise: str = "take threads (--workers N)") -> bytes:
     """Return what another process needs to run what is audited.
+
+    Args:
+        work: the functions that it runs.
+        otherwise: what else helps, in words.
 
     Raises:
         ConfigError: it cannot be sent there.
@@ -138,7 +142,7 @@ def pickled(work: Any) -> bytes:
     with foreign(
         lambda said: ConfigError(
             f"what is audited cannot be sent to other processes ({said}): make such objects where "
-            "they are used, as in fit, or take threads (--workers N)"
+            f"they are used, as in fit, or {otherwise}"
         )
     ):
         return cloudpickle.dumps(work)
@@ -176,7 +180,7 @@ def answer_alone(shared: Shared, number: int, part: Any, code: str) -> Answer:
 
     Linear algebra has one thread there, as everywhere.
     """
-    _one_thread()
+    one_thread()
     restore_environment()
     if _code() != code:
         return number, RunError(f"a worker on {platform.node()} {_OTHER}: {_REMEDY}"), 0.0
@@ -198,7 +202,7 @@ def _begin(parent: int) -> None:
 
 
 @functools.cache
-def _one_thread() -> None:
+def one_thread() -> None:
     """Limit linear algebra to one thread for the life of this process."""
     from threadpoolctl import threadpool_limits
 

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from dpaudit.core import rounding
@@ -53,7 +52,7 @@ def _spelling(leak: Leak, value: float | None = None) -> Spelling:
         leak: the numbers.
         value: one that has so many digits that it differs from the limit; None for all of them.
     """
-    limit = abs(leak.limit)
+    limit = leak.limit
     if leak.metric not in _FOUND:
         return Spelling(None)
     return Spelling(base_of(limit if value is None else value, leak.at or limit, limit))
@@ -115,7 +114,7 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
             found += f" (at most {most} in {len(leak.values)} {new}"
             if tuning.chosen and unchanged.leak and unchanged.leak.rule == leak.rule:
                 found += f"; {_number(leak, unchanged.leak.mean)} with yours"
-            found += f"; the limit is {_number(leak, abs(leak.limit))})"
+            found += f"; the limit is {_number(leak, leak.limit)})"
         name = f"with {chosen.words}" if tuning.chosen else "with the settings as they are"
         yield f"{capitalised(name)} it is GO: {found}."
         for price in tuning.price if tuning.chosen else ():
@@ -152,21 +151,21 @@ def _fate(tuning: Tuning, candidate: CandidateRecord) -> str:
             "planted leak: use more targets or a larger limit"
         )
     if candidate.fate == "no trainings left":
-        return (
-            f"for which too few of the {tuning.trainings} trainings were left: {candidate.reason}"
-        )
+        return f"which was not judged, as {candidate.reason}: allow more than {tuning.trainings}"
     return f"which is {candidate.outcome.upper()}: {candidate.reason}"
 
 
 def _beyond_words(leak: Leak, value: float) -> str:
     """Return a number beyond its limit, with so many digits that it is seen."""
     spelling = _spelling(leak, max(0.0, value))
-    return f"{spelling.value(value)}; the limit is {spelling.limit(abs(leak.limit))}"
+    return f"{spelling.value(value)}; the limit is {spelling.limit(leak.limit)}"
 
 
 def _sure(tuning: Tuning) -> Iterator[str]:
-    searched = f"{len(tuning.settings)} searched, {len(tuning.candidates)} of at most {MOST_JUDGED}"
-    yield f"{searched} judged, with {tuning.used} of {tuning.trainings} trainings."
+    count = len(tuning.settings)
+    searched = f"{count} of {tuning.possible}" if count < (tuning.possible or 0) else f"{count}"
+    judged = f"{len(tuning.candidates)} of at most {MOST_JUDGED} judged"
+    yield f"{searched} searched, {judged}, with {tuning.used} of {tuning.trainings} trainings."
     each = false_go(MOST_JUDGED, tuning.judged) if tuning.level is None else tuning.level
     share = min(1.0, tuning.attempt * each)
     wrong = "say GO and see the next training exceed" if tuning.level is None else "say GO wrongly"
@@ -246,7 +245,7 @@ def settings_table(tuning: Tuning) -> Table:
 def _common(tuning: Tuning) -> Leak | None:
     """Return a leak if all that are shown have the same limit; else % of their limits are shown."""
     leaks = [*_known(tuning).values()]
-    return leaks[0] if len({leak.rule for leak in leaks}) == 1 else None
+    return leaks[0] if len({(leak.metric, leak.at, leak.limit) for leak in leaks}) == 1 else None
 
 
 def _row(setting: SettingRecord, common: Leak | None, fate: str) -> list[str]:
@@ -305,8 +304,8 @@ def frontier(tuning: Tuning) -> list[int]:
     """Return the settings with a known leak that none with a smaller one beats, by their leak."""
     sign = 1 if entry(tuning.utility).larger == "better" else -1
     best, front = -math.inf, []
-    relative = {one: np.mean(leak.relative) for one, leak in _known(tuning).items()}
-    for one in sorted(relative, key=relative.__getitem__):
+    known = _known(tuning)
+    for one in sorted(known, key=lambda one: known[one].over):
         gain = sign * tuning.settings[one].gain
         if gain > best:
             best = gain
@@ -353,7 +352,7 @@ def picture(tuning: Tuning) -> parts.Chart | None:
         *label_layers,
     ]  # fmt: skip
     spec = parts.spec(layers, points=data, limit=[{"x": limit}], frontier=front, labels=labels)
-    kept = sum(one.over <= 1 for one in tuning.settings if one.relative)
+    kept = sum(leak.over <= 1 for leak in known.values())
     left = len(tuning.settings) - len(known)
     note = f" {left} more were trained once, and their leak is not known." if left else ""
     return parts.Chart(
@@ -361,7 +360,7 @@ def picture(tuning: Tuning) -> parts.Chart | None:
         "What leaks, and what it is worth",
         "A dot is a setting, its lines the range over its trainings. Left of the thick line is "
         "within the limit; higher is more useful; the dashed line joins those that none beats.",
-        f"{kept} of {len(known)} settings with a known leak pass every limit on average.{note}",
+        f"{kept} of {len(known)} settings with a known leak are within the limit on average.{note}",
         [parts.Panel("", spec)],
         settings_table(tuning),
     )  # fmt: skip
@@ -429,7 +428,7 @@ def render_csv(tuning: Tuning) -> str:
         leak = one.leak
         known: list[Any] = [None] * 5
         if leak:
-            known = [leak.mean, abs(leak.limit), leak.rule, one.over, one.chance]
+            known = [leak.mean, leak.limit, leak.rule, leak.over, one.chance]
         values = [str(one.values[key]) if key in one.values else None for key in keys]
         trainings = [
             " ".join(map(repr, one.utility)),

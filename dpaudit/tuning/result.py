@@ -17,7 +17,8 @@ class Leak(Record):
         rule: the gate.
         metric: the metric.
         at: its false-positive rate, if it has one.
-        limit: the limit; a lower one is negative.
+        limit: the limit.
+        lower: whether it is a lower limit.
         values: the number in each training.
     """
 
@@ -25,7 +26,13 @@ class Leak(Record):
     metric: str
     at: float | None
     limit: float
+    lower: bool = False
     values: tuple[float, ...]
+
+    @property
+    def utility(self) -> bool:
+        """Whether it is a utility, and no leak."""
+        return self.metric.startswith("utility.")
 
     @property
     def mean(self) -> float:
@@ -33,16 +40,16 @@ class Leak(Record):
         return sum(self.values) / len(self.values)
 
     @property
-    def leaks(self) -> bool:
-        """Whether more of it is less private, and it is no utility."""
-        return self.limit > 0 and not self.metric.startswith("utility.")
-
-    @property
     def relative(self) -> tuple[float, ...]:
         """The numbers in units of the limit; a lower limit in units of the numbers."""
-        if self.limit > 0:
-            return tuple(value / self.limit for value in self.values)
-        return tuple(-self.limit / max(value, 1e-12) for value in self.values)
+        if self.lower:
+            return tuple(self.limit / max(value, 1e-12) for value in self.values)
+        return tuple(value / max(self.limit, 1e-12) for value in self.values)
+
+    @property
+    def over(self) -> float:
+        """The mean of these."""
+        return sum(self.relative) / len(self.values)
 
 
 class SettingRecord(Record):
@@ -73,7 +80,7 @@ class SettingRecord(Record):
 
     @property
     def over(self) -> float:
-        """The mean leak in units of the limit."""
+        """The mean of the largest number in units of its limit."""
         return sum(self.relative) / len(self.relative)
 
 
@@ -86,11 +93,12 @@ class CandidateRecord(Record):
             attackers for any pass; or `no trainings left`.
         seen: how many trainings calibrated: all that were seen of it.
         judged: how many new trainings were judged.
-        leak: the number that exceeds, else what leaks furthest, in these trainings.
-        relative: in each training the largest number in units of its limit, of all gates.
-        chance: the chance that no training of another run exceeds, by these; None if they are not
-            all, or an interval judges.
-        reason: why the gates do not pass, in their words; or how many trainings would do.
+        leak: the number that exceeds, else what leaks furthest, in the judged trainings; of a
+            setting without a chance to pass, in those of the search.
+        relative: in each of these the largest number in units of its limit, of all gates.
+        chance: the chance that no training of another run exceeds; None if not all were judged by
+            their numbers.
+        reason: why the gates do not pass, in their words; or how many trainings were lacking.
         outcome: the outcome of the run of its judged trainings; empty if it ended before.
     """
 
@@ -138,6 +146,7 @@ class Tuning(Record):
         config: the file of the config; empty if the program passed it.
         tuned: the file of the config with the chosen setting; empty without one.
         settings: the settings, the unchanged one first.
+        possible: how many the lists have; None for ranges.
         sampler: how they were found: `listed`, `random` or `TPE`.
         candidates: those judged, in their order.
         listed: how many were to be judged.
@@ -161,6 +170,7 @@ class Tuning(Record):
     config: str
     tuned: str = ""
     settings: Sequence[SettingRecord]
+    possible: int | None = None
     sampler: Literal["listed", "random", "TPE"]
     candidates: Sequence[CandidateRecord]
     listed: int

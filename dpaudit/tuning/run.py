@@ -164,9 +164,8 @@ def forecast(config: MembershipConfig, seconds: float | None) -> str:
         trainings = int(tune.time / seconds)
     else:
         trainings = tune.trainings
-    values = tuned.values().values()
-    size = 1 + math.prod(math.inf if isinstance(one, Knob) else len(one) for one in values)
-    count = int(min(size, max(2, search.settings_for(trainings, judged))))
+    most = max(2, search.settings_for(trainings, judged))
+    count = min(tuned.possible() or most, most)
     took = "" if seconds is None else f", about {duration(trainings * seconds)} on one worker"
     return (
         f"dpaudit tune: at most {trainings} trainings{took}, without the attacks on them: up to "
@@ -219,9 +218,14 @@ def tune(
         attempt, before = history.before(data.digest, asked)
         tuner = Tuner(tuned, whole, pool, progress, store, [Setting({})], before)
         trainings = _budget(tuner, history, asked)
-        sampler = _searched(tuner, tuned.values(), trainings)
+        about = {
+            "sampler": _searched(tuner, tuned.values(), trainings),
+            "possible": tuned.possible(),
+            "attempt": attempt + 1,
+            "config": path,
+        }
         note = partial(history.note, data.digest, asked)
-        return _judged(tuner, trainings, sampler, attempt + 1, note, folder, path)
+        return _judged(tuner, trainings, about, note, folder)
 
 
 def _budget(tuner: Tuner, history: History, asked: str) -> int:
@@ -248,23 +252,22 @@ def _searched(tuner: Tuner, values: Values, trainings: int) -> str:
     Raises:
         ConfigError: there are too few trainings.
     """
-    judged, ranges = tuner.judged, any(isinstance(one, Knob) for one in values.values())
-    size = 1 + math.prod(1 if isinstance(one, Knob) else len(one) for one in values.values())
-    least = search.fewest(2 if ranges else size, judged)
+    judged, size, searched = tuner.judged, tuner.tuned.possible(), trainings - tuner.more
+    least, ranges = search.fewest(size or 2, judged) + tuner.more, size is None
     if trainings < least:
         what = "two settings" if ranges else f"{size} settings with the unchanged one"
         raise ConfigError(
-            f"tune.trainings = {trainings} are too few for {what}, of which each is trained once "
-            f"and one is judged by {judged} new trainings: give {least} or more"
+            f"tune.trainings = {trainings} are too few to search {what}, and to judge one by "
+            f"{judged + tuner.more} new trainings: give {least} or more"
             f"{'' if ranges else ', or list fewer values'}"
         )
     tuner.progress.start(trainings)
     if ranges and trainings >= _TPE and find_spec("optuna"):
-        _by_tpe(tuner, values, trainings)
+        _by_tpe(tuner, values, searched)
         return "TPE"
-    most, current = search.settings_for(trainings, judged), tuner.tuned.current(values)
+    most, current = search.settings_for(searched, judged), tuner.tuned.current(values)
     tuner.settings = listed(values, max(2, most), tuner.config.seed, current)
-    search.search(range(len(tuner.settings)), tuner.train, trainings, judged)
+    search.search(range(len(tuner.settings)), tuner.train, searched, judged)
     return "random" if ranges else "listed"
 
 
@@ -306,14 +309,15 @@ def _suggested(trial: Any, key: str, values: Any) -> Any:
 def _judged(
     tuner: Tuner,
     trainings: int,
-    sampler: Any,
-    attempt: int,
+    about: Mapping[str, Any],
     note: Callable[[Mapping[str, int]], None],
     folder: RunFolder,
-    path: str,
 ) -> Outcome:
     """Judge the listed settings one after the other until one passes."""
     order = search.shortlist(tuner.trained, tuner.judged)
+    # The more are listed, the more trainings judge each.
+    while tuner.intervals and order[1:] and tuner.judging(order) > trainings - tuner.total:
+        order = order[1:]
     candidates: list[CandidateRecord] = []
     records: dict[int, AuditResult] = {}
     waiting = list(order or [_nearest(tuner)])
@@ -347,9 +351,7 @@ def _judged(
         outcome=outcome,
         model=tuner.tuned.model.label,
         utility=tuner.tuned.tune.utility,
-        config=path,
         settings=[tuner.shown[one] for one in range(len(tuner.settings))],
-        sampler=sampler,
         candidates=candidates,
         listed=len(order),
         chosen=chosen,
@@ -359,8 +361,8 @@ def _judged(
         trainings=trainings,
         used=tuner.total,
         judged=tuner.judged,
-        attempt=attempt,
         seconds=tuner.tuned.tune.time,
+        **about,
         **claimed(tuner.tuned, tuner.settings, tuner.ratings, chosen or 0),
     )
     tables = None if chosen is None else _tables(tuner, candidates[-1])

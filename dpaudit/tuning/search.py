@@ -169,8 +169,11 @@ def settings_for(trainings: int, judged: int) -> int:
 
 
 def fewest(settings: int, judged: int) -> int:
-    """Return the fewest trainings with which so many settings are searched and one is judged."""
-    return settings * ONCE + (MORE - ONCE) + judged
+    """Return the fewest trainings with which so many settings are searched and one is judged.
+
+    The unchanged one and another have most trainings in any case.
+    """
+    return judged + max(2 * MORE, settings * ONCE + MORE - ONCE)
 
 
 def search(

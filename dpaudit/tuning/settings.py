@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -156,6 +157,16 @@ class Tuned:
                 node = node.get(part) if isinstance(node, dict) else None
             values[key] = node
         return {key: value for key, value in values.items() if value is not None}
+
+    def possible(self) -> int | None:
+        """Return how many settings there are with the unchanged one; None if some have ranges."""
+        values = self.values()
+        lists = {key: some for key, some in values.items() if not isinstance(some, Knob)}
+        if len(lists) < len(values):
+            return None
+        current = self.current(values)
+        named = all(current.get(key) in some for key, some in lists.items())
+        return math.prod(map(len, lists.values())) + (not named)
 
     def stated(self, setting: Setting) -> dict[str, Any]:
         """Return the config as the user states it with a setting.

@@ -273,7 +273,8 @@ class Tuner:
                 rule=key[0],
                 metric=number.metric,
                 at=number.at,
-                limit=gate.threshold if gate.min is None else -gate.threshold,
+                limit=gate.threshold,
+                lower=gate.min is not None,
                 values=tuple(values[key]),
             )
             for key, (gate, number) in about.items()
@@ -296,7 +297,7 @@ class Tuner:
         if needed is None:
             return CandidateRecord(setting=setting, fate="too weak", seen=seen, judged=0), None
         if needed - seen + self.judged > left:
-            return self._unjudged(setting, seen, needed - seen + self.judged), None
+            return _unjudged(setting, seen, needed - seen + self.judged, left), None
         looks = [0, *(look for look in _LOOKS if look < self.judged), self.judged]
         leaks: list[Leak] = []
         for before, look in pairwise(looks):
@@ -332,16 +333,12 @@ class Tuner:
         executor = Executor(self.pool, _Part(self.progress), self.store)
         return measured(replace(self.plan, config=config), executor).record(started, clock)
 
-    def judge_afresh(
-        self, setting: int, candidates: int, left: int, folder: RunFolder
-    ) -> tuple[CandidateRecord, AuditResult | None]:
-        """Judge a setting by a run with targets of its own, for gates by an interval.
+    def afresh(self, setting: int, candidates: int) -> MembershipConfig:
+        """Return the config of a run with targets of its own, for gates by an interval.
 
         Args:
             setting: its place.
             candidates: how many settings are listed.
-            left: how many trainings there are for it.
-            folder: keeps the run.
         """
         config = self.tuned.with_setting(self.settings[setting])
         alpha = (1 - config.audit.confidence) / candidates
@@ -354,21 +351,40 @@ class Tuner:
         if next_gates:
             free = left_for_next(config, Plan(config).family)
             needed = max(needed, trainings_for(draws_needed(0, max(free, 1e-6)), table.calibrating))
-        if needed > left:
-            return self._unjudged(setting, 0, needed), None
         table = table.model_copy(update={"trainings": needed})
-        config = config.model_copy(update={"membership": table})
+        return config.model_copy(update={"membership": table})
+
+    def judge_afresh(
+        self, setting: int, candidates: int, left: int, folder: RunFolder
+    ) -> tuple[CandidateRecord, AuditResult | None]:
+        """Judge a setting by a run of its own, for gates by an interval.
+
+        Args:
+            setting: its place.
+            candidates: how many settings are listed.
+            left: how many trainings there are for it.
+            folder: keeps the run.
+        """
+        config = self.afresh(setting, candidates)
+        needed = config.membership.trainings
+        if needed > left:
+            return _unjudged(setting, 0, needed, left), None
         self.used[setting] += needed
         plan = Plan(config, folder, allow_code=True, ratings=self.ratings)
         result = run(plan, self.pool.workers, _Part(self.progress))
-        judged = needed - table.calibrating_trainings
+        judged = needed - config.membership.calibrating_trainings
         return _candidate(setting, needed - judged, judged, result), result
 
-    def _unjudged(self, setting: int, seen: int, needed: int) -> CandidateRecord:
-        """Return that too few trainings are left for a setting."""
-        reason = f"raise tune.trainings to {self.total + needed}"
-        fate: Fate = "no trainings left"
-        return CandidateRecord(setting=setting, fate=fate, seen=seen, judged=0, reason=reason)
+    def judging(self, order: Sequence[int]) -> int:
+        """Return how many trainings a run takes that judges one of so many listed settings."""
+        return self.afresh(order[0], len(order)).membership.trainings
+
+    @cached_property
+    def more(self) -> int:
+        """How many trainings one candidate takes beside `judged` new ones, if a run judges it."""
+        if not self.intervals:
+            return 0
+        return self.judging([0]) - self.judged
 
     def fresh_seed(self, setting: int, purpose: str) -> int:
         """Return a seed of no training of the search, another one for each purpose."""
@@ -407,6 +423,12 @@ class Tuner:
         return prices
 
 
+def _unjudged(setting: int, seen: int, needed: int, left: int) -> CandidateRecord:
+    reason = f"it takes {needed} new trainings, and {left} were left"
+    fate: Fate = "no trainings left"
+    return CandidateRecord(setting=setting, fate=fate, seen=seen, judged=0, reason=reason)
+
+
 def _candidate(
     setting: int, seen: int, judged: int, result: AuditResult, **about: Any
 ) -> CandidateRecord:
@@ -430,13 +452,15 @@ def over(leaks: Sequence[Leak]) -> tuple[float, ...]:
 
 def _trained(leaks: Sequence[Leak], utility: float) -> Trained:
     """Return what trainings show, by their numbers that gates limit."""
-    parts = [over([leak for leak in leaks if leak.leaks is private]) for private in (True, False)]
-    return Trained(parts[0], utility, len(leaks[0].values), parts[1])
+    steady, others = (
+        over([leak for leak in leaks if leak.utility is useful]) for useful in (True, False)
+    )
+    return Trained(others, utility, len(leaks[0].values), steady)
 
 
 def furthest(leaks: Sequence[Leak]) -> Leak:
     """Return what leaks furthest beyond its limit in the mean."""
-    return max(leaks, key=lambda leak: (leak.leaks, sum(leak.relative)))
+    return max(leaks, key=lambda leak: (not leak.utility and not leak.lower, leak.over))
 
 
 def _joined(first: Sequence[Leak], second: Sequence[Leak]) -> list[Leak]:

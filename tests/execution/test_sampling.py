@@ -26,6 +26,9 @@ class Clock:
         self.tasks = tasks
         return self
 
+    def start(self) -> None:
+        return None
+
     def close(self) -> None:
         return None
 

@@ -15,7 +15,7 @@ def leak(*values: float) -> Leak:
 
 
 def least(*values: float) -> Leak:
-    return Leak(rule="utility.ndcg >= 0.2", metric="utility.ndcg", at=None, limit=-0.2,
+    return Leak(rule="utility.ndcg >= 0.2", metric="utility.ndcg", at=None, limit=0.2, lower=True,
                 values=values)  # fmt: skip
 
 

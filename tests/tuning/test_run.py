@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -197,16 +196,17 @@ def test_a_gate_on_utility_judges_and_the_picture_shows_what_leaks(
 
 
 @pytest.mark.long
-def test_too_few_trainings_for_judging_are_said_with_how_many_do(tmp_path: Path) -> None:
+def test_a_search_leaves_what_judging_by_intervals_takes(tmp_path: Path) -> None:
     folder = with_utility(tmp_path, 0.1, "this-model")
-    few = call(folder, "-o", str(folder / "few"))
-    assert few.exit_code == 4, few.output
-    number = re.search(
-        r"raise tune.trainings to (\d+)", result(folder / "few").candidates[0].reason
-    )
-    assert number is not None
-    enough = call(folder, "-o", str(folder / "out"), "-s", f"tune.trainings={number[1]}")
+    few = call(folder, "-o", str(folder / "few"), "-s", "tune.trainings=38")
+    assert few.exit_code == 2
+    assert "by 36 new trainings: give 48 or more" in few.stderr
+    least = call(folder, "-o", str(folder / "least"), "-s", "tune.trainings=48")
+    assert "2 of 4 searched" in least.stdout
+    assert result(folder / "least").candidates[0].judged > 19
+    enough = call(folder, "-o", str(folder / "out"))
     assert enough.exit_code == 0, enough.output
+    assert result(folder / "out").listed == 1
 
 
 @pytest.mark.long
@@ -280,7 +280,7 @@ def test_gates_about_this_model_are_judged_on_targets_drawn_afresh(tmp_path: Pat
         ("tune.settings={'params.settings.noise'={from=2,to=1}}", "the range is empty"),
         ("tune.utility=utility.joy", "tune.utility = 'utility.joy' is no utility"),
         ("tune.utility=utility.rmse", "tune.utility = 'utility.rmse' has no number for noisy"),
-        ("tune.trainings=20", "tune.trainings = 20 are too few for 4 settings"),
+        ("tune.trainings=20", "tune.trainings = 20 are too few to search 4 settings"),
         ("tune.recommender=other", "tune.recommender = 'other'"),
         ("gate=[]", "no [[gate]] judges noisy"),
         ("gate=[{metric='utility.ndcg',min=0.1}]", "no [[gate]] limits what attackers find"),
@@ -342,7 +342,8 @@ def test_what_stays_undecided_is_judged_again_in_a_place_that_is_left(
 ) -> None:
     monkeypatch.setattr(run, "claimed", lambda *_: {})
     search: Any = Judged({0: 0.3, 1: 0.4})
-    outcome = run._judged(search, 200, "listed", 1, lambda _: None, RunFolder(tmp_path), "")
+    about = {"sampler": "listed", "attempt": 1, "config": ""}
+    outcome = run._judged(search, 200, about, lambda _: None, RunFolder(tmp_path))
     first = search.order[:2]
     assert sorted(first) == [0, 1]
     assert search.order[2:] == [0]  # the one that is furthest from the limit

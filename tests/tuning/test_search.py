@@ -109,6 +109,18 @@ def test_what_is_reserved_is_left(trainings: int) -> None:
 
 def test_too_few_trainings_are_told_beforehand() -> None:
     assert fewest(40, JUDGED) == 40 + 5 + 19
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 8, 10, 20])
+def test_the_fewest_trainings_leave_those_that_judge(size: int) -> None:
+    trainings = fewest(size, JUDGED)
+    count = min(size, max(2, settings_for(trainings, JUDGED)))
+    schedule = Schedule([1.0 + one for one in range(count)], [0.5] * count)
+    search(range(count), schedule, trainings, JUDGED)
+    assert sum(schedule.used.values()) + JUDGED <= trainings
+
+
+def test_one_setting_is_searched_with_hardly_any_trainings() -> None:
     assert settings_for(10, JUDGED) == 1
     assert proposals(200, JUDGED) == 40
 

@@ -39,6 +39,14 @@ def test_lists_are_multiplied_and_the_unchanged_one_comes_first_and_once() -> No
     assert [one.words for one in settings[:2]] == ["as it is", "x 1, y a"]
 
 
+@pytest.mark.parametrize(
+    ("factors", "count"), [([4, 8], 2), ([4, 16], 3), ({"from": 4, "to": 16}, None)]
+)
+def test_the_unchanged_setting_is_counted_once(factors: Any, count: int | None) -> None:
+    table = {"recommender": "a", "settings": {"params.settings.factors": factors}}
+    assert Tuned.of(config(tune=table)).possible() == count
+
+
 def test_of_too_many_a_random_part_is_taken() -> None:
     values: Values = {"x": list(range(50))}
     some = listed(values, 10, 1, {})

@@ -7,7 +7,8 @@ from dpaudit.tuning.result import Leak
 
 
 def number(metric: str, limit: float, *values: float) -> Leak:
-    return Leak(rule=metric, metric=metric, at=None, limit=limit, values=values)
+    lower = limit < 0
+    return Leak(rule=metric, metric=metric, at=None, limit=abs(limit), lower=lower, values=values)
 
 
 def test_the_largest_number_of_a_training_counts_in_units_of_its_limit() -> None:
