@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from itertools import islice
 from typing import Any
@@ -176,6 +177,7 @@ def _entries(value: Any) -> list[Any]:
 
 
 _PARTS: tuple[tuple[Any, Callable[[Any], list[Any]]], ...] = (
+    (Enum, lambda value: [value.value]),  # some releases of Python store the name alone
     (Mapping, lambda value: [part for item in value.items() for part in item]),
     ((list, tuple), list),
     ((set, frozenset), lambda value: sorted(value, key=_sort_key)),

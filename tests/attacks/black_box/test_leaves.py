@@ -146,6 +146,15 @@ class Kind(enum.Enum):
     ONE = 41
 
 
+class Named(enum.Enum):
+    """A kind that is stored by its name, as some releases of Python do with all."""
+
+    ONE = 43
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        return getattr, (type(self), self._name_)
+
+
 LOOP: list[Any] = [1]
 LOOP += [LOOP, LOOP]
 # Objects, and numbers or words that are read in them.
@@ -172,6 +181,7 @@ OBJECTS: list[tuple[Any, set[Any]]] = [
     (iter([4, 5]), {4, 5}),
     (ValueError("no", 3), {"no", 3}),
     (Kind.ONE, {41}),
+    (Named.ONE, {43}),
     (Fields(), {1.5}),
     (Slots(), {7}),
     (LOOP, {1}),
