@@ -196,13 +196,14 @@ def notes(tuning: Tuning) -> list[str]:
             "A candidate is judged by a run with a seed of its own, whose targets are drawn anew; "
             "the candidates share the error probability of gates by an interval."
         )
+    read = "only the gate on utility has read" if tuning.gated else "the search did not read"
     texts = [
         "The search decides nothing: all its trainings may calibrate attackers, and none is "
         f"judged. {judged}",
         "Leaks are compared at equal numbers of trainings: each is attacked with the help of the "
         "setting's others. Settings with one training are ranked by utility alone.",
         f"{_quantity(tuning)} of the settings is that on half of the held-out interactions; its "
-        "price that on the other half, of other users, which the search did not read. The interval "
+        f"price that on the other half, of other users, which {read}. The interval "
         "is about these users and the trainings at hand (jackknife, 95 %).",
     ]
     if tuning.sampler != "listed":

@@ -147,6 +147,7 @@ class Tuning(Record):
         tuned: the file of the config with the chosen setting; empty without one.
         settings: the settings, the unchanged one first.
         possible: how many the lists have; None for ranges.
+        gated: whether a gate limits a utility, so that the search read all held-out interactions.
         sampler: how they were found: `listed`, `random` or `TPE`.
         candidates: those judged, in their order.
         listed: how many were to be judged.
@@ -171,6 +172,7 @@ class Tuning(Record):
     tuned: str = ""
     settings: Sequence[SettingRecord]
     possible: int | None = None
+    gated: bool = False
     sampler: Literal["listed", "random", "TPE"]
     candidates: Sequence[CandidateRecord]
     listed: int

@@ -31,7 +31,7 @@ from dpaudit.tuning.covered import claimed
 from dpaudit.tuning.result import CandidateRecord, Tuning
 from dpaudit.tuning.search import Trained
 from dpaudit.tuning.settings import Setting, Tuned, Values, listed
-from dpaudit.tuning.tuner import Tuner, doubled, judged_by
+from dpaudit.tuning.tuner import Tuner, doubled, judged_by, on_utility
 
 # The file of earlier searches in a folder, and the most characters that are read of it.
 HISTORY, _LARGEST = "searches.json", 2**22
@@ -133,7 +133,7 @@ def check(config: MembershipConfig) -> Tuned:
             f"{suggestion(tuned.tune.utility, known)}"
         )
     of_trainings = (gate for gate in tuned.config.gate if gate.judged != "epsilon")
-    if all(gate.min is not None or gate.metric in known for gate in of_trainings):
+    if all(gate.min is not None or on_utility(gate) for gate in of_trainings):
         raise ConfigError(
             "no [[gate]] limits what attackers find in a training, so that settings cannot be "
             "compared: add one, such as metric = 'leak' with max = 0.1"
@@ -221,6 +221,7 @@ def tune(
         about = {
             "sampler": _searched(tuner, tuned.values(), trainings),
             "possible": tuned.possible(),
+            "gated": any(map(on_utility, tuned.config.gate)),
             "attempt": attempt + 1,
             "config": path,
         }

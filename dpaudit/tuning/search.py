@@ -43,8 +43,8 @@ MOST_JUDGED = 3
 # Deviations by which the mean leak of a safe setting is below the limit.
 SAFE = 2.6
 # The deviation of a training's leak from the mean, as a share of it: as measured .2 to .6; and that
-# of a utility, as measured .02 to .04. The weight of these guesses is that of one training.
-_SPREAD, _STEADY, _GUESSED = 1 / 3, 0.03, 1.0
+# of a utility, as measured .02 to .1. The weight of these guesses is that of one training.
+_SPREAD, _STEADY, _GUESSED = 1 / 3, 0.05, 1.0
 # A chance to pass that is not worth trainings.
 _HOPELESS = 0.02
 # How many settings are searched for the best list.
@@ -57,10 +57,12 @@ class Numbers(NamedTuple):
     Attributes:
         values: the numbers, at least one.
         usual: the usual deviation of one from their mean, as a share of it.
+        drawn: the deviation of the mean between runs that hold out other interactions, likewise.
     """
 
     values: tuple[float, ...]
     usual: float
+    drawn: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -84,7 +86,8 @@ class Numbers(NamedTuple):
         nodes, weights = np.polynomial.hermite_e.hermegauss(41)
         weights = weights / weights.sum()
         spread = max(self.spread, 1e-12)
-        means = self.mean + spread / math.sqrt(len(self.values)) * nodes
+        away = math.hypot(spread / math.sqrt(len(self.values)), self.drawn * self.mean)
+        means = self.mean + away * nodes
         return float(weights @ norm.cdf((1 - means) / spread) ** judged)
 
 
@@ -97,18 +100,20 @@ class Trained:
         utility: the mean utility over the trainings, larger is better.
         trainings: how many there are.
         steady: as `leaks`, of utilities that gates limit.
+        drawn: the deviation of these between runs that hold out other interactions, as a share.
     """
 
     leaks: tuple[float, ...]
     utility: float
     trainings: int
     steady: tuple[float, ...] = ()
+    drawn: float = 0.0
 
     @cached_property
     def numbers(self) -> list[Numbers]:
         """What gates limit: leaks, and utilities."""
-        both = (self.leaks, _SPREAD), (self.steady, _STEADY)
-        return [Numbers(values, usual) for values, usual in both if values]
+        both = Numbers(self.leaks, _SPREAD), Numbers(self.steady, _STEADY, self.drawn)
+        return [numbers for numbers in both if numbers.values]
 
     @property
     def leak(self) -> float:

@@ -86,15 +86,22 @@ def by_interval(gate: Gate) -> bool:
     return gate.of not in NEXT or gate.judged == "epsilon"
 
 
+def on_utility(gate: Gate) -> bool:
+    """Whether a gate limits a utility."""
+    return gate.metric.startswith("utility.")
+
+
 def doubled(config: MembershipConfig, ratings: Ratings) -> MembershipConfig:
     """Return a config with twice the held-out interactions: half for the search, half for a price.
 
-    If the data have too few, or the config holds out all since a day, it stays as it is.
+    If the data have too few, or the config holds out all since a day, it stays as it is; so it does
+    if a gate limits a utility, which is larger where more is held out.
     """
     table = config.membership
     targets = table.targets("interaction") * ("interaction" in table.units)
     room = 2 * table.held_out + targets <= _SHARE * len(ratings)
-    if table.held_out_from is not None or table.hold != "random" or not room:
+    gated = any(map(on_utility, config.gate))
+    if table.held_out_from is not None or table.hold != "random" or not room or gated:
         return config
     changed = table.model_copy(update={"held_out": 2 * table.held_out})
     return config.model_copy(update={"membership": changed})
@@ -311,8 +318,22 @@ class Tuner:
         config = self.of(setting, needed + self.judged, needed, needed)
         result = self.recorded(config)
         about = {"leak": furthest(leaks), "relative": over(leaks)}
-        about["chance"] = _trained(leaks, 0.0).passing(self.judged)
+        again = replace(_trained(leaks, 0.0), drawn=self._drawn(survey))
+        about["chance"] = again.passing(self.judged)
         return _candidate(setting, needed, self.judged, result, **about), result
+
+    def _drawn(self, survey: Survey) -> float:
+        """Return how gated utilities deviate between draws of held-out interactions, as a share.
+
+        It is the standard error of the mean over the twenty folds, which have different users.
+        """
+        shares = [0.0]
+        for gate in filter(on_utility, self.config.gate):
+            folds = _means(survey.utility(gate.metric.rpartition(".")[2]), 0)
+            folds = folds[np.isfinite(folds)]
+            if len(folds) > 1 and folds.mean() > 0:
+                shares.append(float(folds.std(ddof=1) / math.sqrt(len(folds)) / folds.mean()))
+        return max(shares)
 
     def judge_nearest(self, setting: int) -> tuple[CandidateRecord, AuditResult]:
         """Judge a setting without a chance to pass, until it surely fails."""

@@ -179,7 +179,7 @@ def with_utility(tmp_path: Path, least: float, statement: str = "next-training")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("least", "metric"), [(0.05, "attack.tpr"), (0.13, "utility.ndcg")])
+@pytest.mark.parametrize(("least", "metric"), [(0.05, "attack.tpr"), (0.14, "utility.ndcg")])
 def test_a_gate_on_utility_judges_and_the_picture_shows_what_leaks(
     tmp_path: Path, least: float, metric: str
 ) -> None:
@@ -187,7 +187,7 @@ def test_a_gate_on_utility_judges_and_the_picture_shows_what_leaks(
     called = call(folder, "-o", str(folder / "out"))
     tuning = result(folder / "out")
     assert {one.leak.metric for one in tuning.settings if one.leak} == {"attack.tpr"}
-    worst = tuning.candidates[0]
+    worst = tuning.candidates[-1]
     assert worst.leak is not None
     assert worst.leak.metric == metric, called.output
     assert worst.fate == ("go" if metric == "attack.tpr" else "exceeded")
@@ -202,7 +202,7 @@ def test_a_search_leaves_what_judging_by_intervals_takes(tmp_path: Path) -> None
     assert few.exit_code == 2
     assert "by 36 new trainings: give 48 or more" in few.stderr
     least = call(folder, "-o", str(folder / "least"), "-s", "tune.trainings=48")
-    assert "2 of 4 searched" in least.stdout
+    assert "2 of 4 searched" in " ".join(least.stdout.split())
     assert result(folder / "least").candidates[0].judged > 19
     enough = call(folder, "-o", str(folder / "out"))
     assert enough.exit_code == 0, enough.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,14 @@ def test_a_utility_near_its_limit_passes_as_it_hardly_varies() -> None:
     assert Trained((0.3,) * 3, 1.0, SOME, (0.99, 1.0, 1.01)).passing(JUDGED) < 0.01
     assert Trained((1.2,) * 3, 1.0, SOME, steady).passing(JUDGED) < 0.01
     assert Trained((0.3,) * 3, 1.0, SOME, (1.1,) * 3).leak == pytest.approx(1.1)
+
+
+def test_other_held_out_interactions_move_utilities_alone() -> None:
+    here = Trained((0.3,) * 6, 1.0, MORE, (0.8,) * 6)
+    assert here.passing(JUDGED) > 0.99
+    assert replace(here, drawn=0.05).passing(JUDGED) > 0.95
+    assert replace(here, drawn=0.2).passing(JUDGED) < 0.9
+    assert replace(here, steady=(), drawn=0.2).passing(JUDGED) > 0.95
 
 
 def test_few_trainings_that_are_alike_prove_no_small_spread() -> None:

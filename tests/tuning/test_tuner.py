@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from dpaudit.audits.membership.config import MembershipConfig
+from dpaudit.data.readers.load import load
 from dpaudit.tuning import tuner
 from dpaudit.tuning.result import Leak
 
@@ -14,6 +18,19 @@ def number(metric: str, limit: float, *values: float) -> Leak:
 def test_the_largest_number_of_a_training_counts_in_units_of_its_limit() -> None:
     leaks = [number("leak", 0.1, 0.05, 0.2), number("utility.ndcg", -0.2, 0.1, 0.4)]
     assert tuner.over(leaks) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(("metric", "count"), [("leak", 200), ("utility.ndcg", 100)])
+def test_as_much_is_held_out_as_a_gate_on_utility_is_about(metric: str, count: int) -> None:
+    config = MembershipConfig.model_validate(
+        {
+            "data": {"synthetic": {"n_users": 80, "n_items": 60, "mean_per_user": 25}},
+            "recommender": [{"library": "most-popular"}],
+            "membership": {"interactions": 300, "held_out": 100},
+            "gate": [{"metric": metric, "max": 0.5}],
+        }
+    )
+    assert tuner.doubled(config, load(config.source)).membership.held_out == count
 
 
 def test_what_leaks_is_shown_before_what_is_useful() -> None:
