@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +16,8 @@ from dpaudit.audits.dp_training.runs import Trainer
 from dpaudit.core.errors import ConfigError
 
 plans = pytest.importorskip("jax_privacy.experimental.execution_plan")
+# Other tests of this process fork, and no fork of theirs computes with jax, which warns of each.
+vars(importlib.import_module("jax._src.xla_bridge"))["_at_fork_handler_installed"] = True
 # jax-privacy 2.0.0 calls what a later optax renames.
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 script = partial(dpsgd.script, "jax_privacy_training", STEPS=16, RATE=1 / 16)
