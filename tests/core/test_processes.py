@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
@@ -85,6 +87,17 @@ def test_what_is_decided_before_the_exit_is_passed_on(code: str) -> None:
     assert ("are ended" in errors) == ("99" in code)
 
 
+def await_handlers(pid: int) -> None:
+    """Wait until the first process passes signals on; what it has forked may run before."""
+    status = Path(f"/proc/{pid}/status")
+    while status.exists():
+        caught = re.search(r"^SigCgt:\s*(\w+)", status.read_text(), re.M)
+        if caught is None or int(caught[1], 16) >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.01)
+    time.sleep(0.5)  # a system without this file
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("handled", [True, False])
@@ -93,6 +106,7 @@ def test_a_signal_is_passed_on_once(number: signal.Signals, handled: bool) -> No
     process = start(f"signal.signal({int(number)}, {handler}); print('ready', flush=True)\n{WAIT}")
     assert process.stdout is not None
     process.stdout.readline()
+    await_handlers(process.pid)
     process.send_signal(number)
     assert process.communicate() == ("stopped\n" if handled else "", "")
     assert process.returncode == (9 if handled else -number)
