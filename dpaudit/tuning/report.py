@@ -132,8 +132,7 @@ def _outcome(tuning: Tuning) -> Iterator[str]:
 
 def _beyond(candidate: CandidateRecord) -> tuple[bool, float]:
     """Order candidates by how far they are beyond the limit; those that do not exceed first."""
-    far = max(candidate.relative, default=math.inf)
-    return candidate.fate in ("exceeded", "no trainings left"), far
+    return candidate.fate in ("exceeded", "no trainings left"), candidate.largest
 
 
 def _fate(tuning: Tuning, candidate: CandidateRecord) -> str:

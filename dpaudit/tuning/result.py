@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -111,6 +112,11 @@ class CandidateRecord(Record):
     chance: float | None = None
     reason: str = ""
     outcome: str = ""
+
+    @property
+    def largest(self) -> float:
+        """The largest number in units of its limit; infinite if none is known."""
+        return max(self.relative, default=math.inf)
 
 
 class Price(Record):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -343,7 +342,7 @@ def _judged(
         again = [one for one in candidates if one.fate == "undecided" and one.leak]
         if order and not waiting and again and number < search.MOST_JUDGED:
             # All that was seen of it calibrates stronger attackers, against new trainings.
-            waiting = [min(again, key=_beyond).setting]
+            waiting = [min(again, key=lambda one: one.largest).setting]
     chosen = next((one.setting for one in candidates if one.fate == "go"), None)
     outcome = "go" if chosen is not None else "undecided"
     if not order and candidates[0].outcome == "stop":
@@ -368,11 +367,6 @@ def _judged(
     )
     tables = None if chosen is None else _tables(tuner, candidates[-1])
     return Outcome(tuning, tables, records)
-
-
-def _beyond(candidate: CandidateRecord) -> float:
-    """Return the largest number of a judged candidate, in units of its limit."""
-    return max(candidate.relative, default=math.inf)
 
 
 def _nearest(tuner: Tuner) -> int:

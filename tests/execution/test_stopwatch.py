@@ -25,10 +25,6 @@ from dpaudit.execution.tasks import Task
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 
-# Other tests of this process may have let jax start threads, and no fork here computes with it.
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
-
-
 @pytest.fixture(autouse=True)
 def without_jax(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no jax, as other tests of this process may have loaded it."""
